@@ -48,15 +48,15 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     claim: () => engine.claim(),
     ...identityStore(db),
     ...teamStore(db),
-    ...sandboxStore(db, runs),
+    ...sandboxStore(engine, runs),
     ...sessionStore(engine, runs, now),
-    ...commandStore(db, now),
+    ...commandStore(engine, now),
     ...pruningStore(engine, runs),
     ...snapshotStore(db, runs),
-    ...driveStore(db),
+    ...driveStore(engine),
     ...templateStore(db),
     ...secretStore(db),
-    ...idempotencyStore(db),
+    ...idempotencyStore(engine),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;
   const store = engine.patient?.(flushed) ?? flushed;

@@ -13,13 +13,16 @@ import { Flush } from "./flush.ts";
 import { noteUncertain, patientStore } from "./outage.ts";
 import { openPool } from "./postgres.ts";
 import { DatabaseLock } from "./postgres-lock.ts";
-import { type FileLock, lockFile, NodeSqliteDialect } from "./sqlite.ts";
+import { type FileLock, isLocked, lockFile, NodeSqliteDialect } from "./sqlite.ts";
+import { type Statements, statementsOf } from "./statements.ts";
 
 /** a file, or ":memory:"; or where a PostgreSQL is */
 export type StoreLocation = { path: string } | { url: string };
 
 export interface Engine {
   db: Database;
+  /** runs the statements of the most frequent calls */
+  statements: Statements;
   /** what a table definition calls text that is compared byte by byte */
   text: string;
   /** ends the definition of a table that is all key */
@@ -53,12 +56,14 @@ export function openEngine(location: StoreLocation, lost: (error: SandkeepError)
 
 function openSqlite(path: string): Engine {
   const checkpoints = path === ":memory:" ? undefined : new Checkpoints(path);
-  const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path, () => checkpoints?.committed()) });
+  const dialect = new NodeSqliteDialect(path, () => checkpoints?.committed());
+  const db: Database = new Kysely({ dialect });
   let lock: FileLock | undefined;
   const rewrite = async () => checkpoints?.without(() => checkpoint(db));
   const flush = new Flush({ path: `${path}-wal`, rewrite });
   return {
     db,
+    statements: statementsOf({ db, immediate: dialect.immediate, isLocked }),
     ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
     among: (column, ids) => sql`${sql.ref(column)} in (select value from json_each(${JSON.stringify(ids)}))`,
     rows: (types, rows) => {
@@ -100,6 +105,7 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
   const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
   return {
     db,
+    statements: statementsOf({ db }),
     among: (column, ids) => sql`${sql.ref(column)} = any(${ids})`,
     rows: (types, rows) => {
       const columns = types.map((type, i) => sql`cast(${rows.map((row) => row[i])} as ${sql.raw(type)}[])`);

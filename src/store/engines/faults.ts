@@ -20,7 +20,7 @@ export async function translateErrors(connection: DatabaseConnection): Promise<v
 }
 
 /** PostgreSQL takes neither NUL nor half a surrogate pair, SQLite both: with either the answer is the same. */
-function checkParameters(parameters: readonly unknown[]): void {
+export function checkParameters(parameters: readonly unknown[]): void {
   for (const parameter of parameters)
     if (typeof parameter === "string" && (parameter.includes("\0") || !parameter.isWellFormed()))
       throw new SandkeepError(

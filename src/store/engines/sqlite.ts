@@ -19,14 +19,26 @@ import {
 } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
 import { codeOf } from "../../base/error-code.ts";
-import { translateErrors } from "./faults.ts";
+import { checkParameters, translated, translateErrors } from "./faults.ts";
+import type { Immediate } from "./statements.ts";
 
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;
+  /** runs statements at once; undefined while the database is not open */
+  readonly immediate: () => Immediate | undefined;
 
   constructor(path: string, committed: () => void = () => undefined) {
+    let opened: Immediate | undefined;
     const config = {
-      database: async () => openDatabase(path, committed),
+      database: async () => {
+        const database = openDatabase(path, committed);
+        opened = immediately(database);
+        const close = () => {
+          opened = undefined;
+          database.close();
+        };
+        return { ...database, close };
+      },
       async onCreateConnection(connection: DatabaseConnection) {
         await waitWhileLocked(connection);
         await translateErrors(connection);
@@ -34,6 +46,7 @@ export class NodeSqliteDialect extends SqliteDialect {
     };
     super(config);
     this.#config = config;
+    this.immediate = () => opened;
   }
 
   override createDriver(): SqliteDriver {
@@ -118,7 +131,7 @@ async function waitWhileLocked(connection: DatabaseConnection): Promise<void> {
 }
 
 /** SQLITE_BUSY, with any extended code */
-function isLocked(error: unknown): boolean {
+export function isLocked(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === 5;
 }
 
@@ -128,7 +141,11 @@ const mostStatements = 500;
 /** how long SQLite's log becomes, in pages, before a commit does the work of checkpoints.ts */
 const longestLog = 20_000;
 
-function openDatabase(path: string, committed: () => void): SqliteDatabase {
+interface OpenDatabase extends SqliteDatabase {
+  isTransaction(): boolean;
+}
+
+function openDatabase(path: string, committed: () => void): OpenDatabase {
   const database = openPrivate(path);
   // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
   // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
@@ -146,6 +163,7 @@ function openDatabase(path: string, committed: () => void): SqliteDatabase {
   };
   return {
     close: () => database.close(),
+    isTransaction: () => database.isTransaction,
     prepare(sql) {
       const statement = prepared.get(sql) ?? wrap(database.prepare(sql), isWrite(sql) ? noteCommit : undefined);
       // The most recently used statement is the last in the map, so the first is the least useful.
@@ -154,6 +172,30 @@ function openDatabase(path: string, committed: () => void): SqliteDatabase {
       keepLast(prepared, mostStatements);
       return statement;
     },
+  };
+}
+
+/** as Kysely's connection does it, without promises */
+function immediately({ prepare, isTransaction }: OpenDatabase): Immediate {
+  const run = (sql: string, parameters: readonly unknown[]): unknown[] => {
+    checkParameters(parameters);
+    const statement = prepare(sql);
+    try {
+      if (statement.reader) return statement.all(parameters);
+      statement.run(parameters);
+      return [];
+    } catch (error) {
+      throw translated(error);
+    }
+  };
+  return {
+    get isTransaction() {
+      return isTransaction();
+    },
+    run: ({ sql, parameters }) => run(sql, parameters),
+    begin: () => void run("begin immediate", []),
+    commit: () => void run("commit", []),
+    rollback: () => void run("rollback", []),
   };
 }
 

@@ -2,8 +2,9 @@
 
 import type { Command } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
-import type { Database } from "../tables.ts";
-import { all, first, mapping } from "./rows.ts";
+import type { Engine } from "../engines/engines.ts";
+import { statement } from "../engines/statements.ts";
+import { all, mapping, type Row } from "./rows.ts";
 
 type CommandStore = Pick<
   Store,
@@ -23,18 +24,26 @@ const commands = mapping<Command>({
   endCause: "text",
 });
 
-export function commandStore(db: Database, now: () => number): CommandStore {
+export function commandStore({ db, statements }: Pick<Engine, "db" | "statements">, now: () => number): CommandStore {
   const ofSession = (sessionId: string) =>
     db.selectFrom("commands").selectAll().where("session_id", "=", sessionId).orderBy("started_at").orderBy("id");
+  const open = statement(({ id }: Id) => ofSession(id).where("ended_at", "is", null));
+  const byId = statement(({ id }: Id) => db.selectFrom("commands").selectAll().where("id", "=", id));
+  const insertion = statement((row: Row<Command>) => db.insertInto("commands").values(row));
+  const ending = statement(({ id, ...end }: Id & Partial<Row<Command>>) =>
+    db.updateTable("commands").set(end).where("id", "=", id).where("ended_at", "is", null).returningAll(),
+  );
 
-  const getCommand = (id: string) =>
-    first(db.selectFrom("commands").selectAll().where("id", "=", id), commands.toValue);
+  const getCommand = async (id: string) => {
+    const row = await statements.first(byId({ id }));
+    return row && commands.toValue(row);
+  };
 
   return {
     getCommand,
 
     async insertCommand(command) {
-      await db.insertInto("commands").values(commands.toRow(command)).execute();
+      await statements.all(insertion(commands.toRow(command)));
     },
 
     async deleteCommand(id) {
@@ -42,18 +51,16 @@ export function commandStore(db: Database, now: () => number): CommandStore {
     },
 
     async endCommand(id, end) {
-      const row = await db
-        .updateTable("commands")
-        .set({ ...commands.toChanges(end), ended_at: end.endedAt ?? now() })
-        .where("id", "=", id)
-        .where("ended_at", "is", null)
-        .returningAll()
-        .executeTakeFirst();
+      const row = await statements.first(ending({ ...commands.toChanges(end), ended_at: end.endedAt ?? now(), id }));
       return row ? commands.toValue(row) : getCommand(id);
     },
 
     listCommands: (sessionId) => all(ofSession(sessionId), commands.toValue),
 
-    openCommands: (sessionId) => all(ofSession(sessionId).where("ended_at", "is", null), commands.toValue),
+    openCommands: async (sessionId) => (await statements.all(open({ id: sessionId }))).map(commands.toValue),
   };
+}
+
+interface Id {
+  id: string;
 }

@@ -4,7 +4,8 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import type { Drive } from "../../core/model/sandbox.ts";
 import type { DriveQuery, Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
-import type { Database } from "../tables.ts";
+import type { Engine } from "../engines/engines.ts";
+import { statement } from "../engines/statements.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
 import { first, mapping, type Row } from "./rows.ts";
 
@@ -41,7 +42,13 @@ const sorts = {
   name: { column: "name", type: "string" },
 } as const satisfies Record<DriveQuery["sortBy"], Sort>;
 
-export function driveStore(db: Database): DriveStore {
+export function driveStore({ db, statements }: Pick<Engine, "db" | "statements">): DriveStore {
+  const detachment = statement(({ sessionId, at }: { sessionId: string; at: number }) =>
+    db
+      .updateTable("drives")
+      .set({ session_id: null, sandbox_name: null, updated_at: at })
+      .where("session_id", "=", sessionId),
+  );
   return {
     insertDrive: durable(async (drive) => {
       const inserted = await db
@@ -81,11 +88,7 @@ export function driveStore(db: Database): DriveStore {
     },
 
     async detachDrives(sessionId, at) {
-      await db
-        .updateTable("drives")
-        .set({ session_id: null, sandbox_name: null, updated_at: at })
-        .where("session_id", "=", sessionId)
-        .execute();
+      await statements.all(detachment({ sessionId, at }));
     },
 
     deleteDrive: durable(async (id) => {

@@ -3,24 +3,29 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
-import type { Database } from "../tables.ts";
+import type { Engine } from "../engines/engines.ts";
+import { statement } from "../engines/statements.ts";
 
 type IdempotencyStore = Pick<Store, "beginIdempotent" | "endIdempotent" | "forgetIdempotent" | "abandonIdempotent">;
 
 /** rows deleted before other work gets its turn */
 const rowsAtOnce = 100;
 
-export function idempotencyStore(db: Database): IdempotencyStore {
+export function idempotencyStore({ db, statements }: Pick<Engine, "db" | "statements">): IdempotencyStore {
+  const beginning = statement(({ key, at }: { key: string; at: number }) =>
+    db
+      .insertInto("idempotent_requests")
+      .values({ key, began_at: at, status: null, body: null })
+      .onConflict((conflict) => conflict.column("key").doNothing())
+      .returning("key"),
+  );
+  const ending = statement(({ key, ...answer }: { key: string; status: number; body: string }) =>
+    db.updateTable("idempotent_requests").set(answer).where("key", "=", key),
+  );
   return {
     async beginIdempotent(key, at) {
       for (;;) {
-        const begun = await db
-          .insertInto("idempotent_requests")
-          .values({ key, began_at: at, status: null, body: null })
-          .onConflict((conflict) => conflict.column("key").doNothing())
-          .returning("key")
-          .executeTakeFirst();
-        if (begun) return "new";
+        if (await statements.first(beginning({ key, at }))) return "new";
         const first = await db
           .selectFrom("idempotent_requests")
           .select(["status", "body"])
@@ -34,7 +39,7 @@ export function idempotencyStore(db: Database): IdempotencyStore {
     },
 
     endIdempotent: durable(async (key, answer) => {
-      if (answer) await db.updateTable("idempotent_requests").set(answer).where("key", "=", key).execute();
+      if (answer) await statements.all(ending({ key, ...answer }));
       else await db.deleteFrom("idempotent_requests").where("key", "=", key).execute();
     }),
 

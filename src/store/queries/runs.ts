@@ -18,10 +18,11 @@
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
 import type { CountQuery, Moment } from "../../core/ports/store.ts";
 import type { Engine } from "../engines/engines.ts";
+import { statement } from "../engines/statements.ts";
 import type { Database } from "../tables.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 
@@ -40,8 +41,8 @@ const forever = Number.MAX_SAFE_INTEGER;
 const always = sql<boolean>`1 = 1`;
 
 export interface Runs {
-  /** call in the transaction that inserts the row, as its last step: others wait for its locks */
-  add(tx: Database, list: CreationList, row: { projectId: string; createdAt: number }): Promise<void>;
+  /** statements for the transaction that inserts the row, as its last ones: others wait for its locks */
+  add(list: CreationList, row: { projectId: string; createdAt: number }): CompiledQuery[];
   /** call in the transaction that deletes the rows, as its last step */
   remove(tx: Database, list: CreationList, rows: { projectId: string; createdAt: number }[]): Promise<void>;
   count(list: CreationList, query: CountQuery): Promise<number>;
@@ -49,6 +50,12 @@ export interface Runs {
   behindNewest(list: CreationList, projectId: string, newer: number): Promise<Required<Moment> | undefined>;
   /** joins short runs, a few at a time */
   join(list: CreationList, projectId: string): Promise<void>;
+}
+
+interface Added {
+  list: CreationList;
+  projectId: string;
+  createdAt: number;
 }
 
 interface Run {
@@ -90,17 +97,22 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">, runLengt
     return rows;
   };
 
+  const addition = statement(({ list, projectId, createdAt }: Added) => {
+    const around = endOfRun(list, projectId, "first", sql`ends_at > ${createdAt}`);
+    const update = sql`
+      update runs set count = count + 1
+      where project_id = ${projectId} and list = ${list} and ends_at = ${around}`;
+    return { compile: () => update.compile(db) };
+  });
+
   const endsOf = async (list: CreationList, projectId: string) =>
     known.get(`${list} ${projectId}`) ?? (await look(list, projectId)).map((run) => run.ends_at);
 
   return {
-    async add(tx, list, { projectId, createdAt }) {
-      if (runLock) await sql.raw(runLock.shared).execute(tx);
-      const around = endOfRun(list, projectId, "first", sql`ends_at > ${createdAt}`);
-      await sql`
-        update runs set count = count + 1
-        where project_id = ${projectId} and list = ${list} and ends_at = ${around}`.execute(tx);
-    },
+    add: (list, { projectId, createdAt }) => [
+      ...(runLock ? [sql.raw(runLock.shared).compile(db)] : []),
+      addition({ list, projectId, createdAt }),
+    ],
 
     async remove(tx, list, rows) {
       if (rows.length === 0) return;

@@ -3,19 +3,21 @@
  * `deleted_at` removes it from every name, route and list.
  */
 
-import { sql } from "kysely";
+import { type CompiledQuery, sql } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Route, Sandbox } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
+import type { Engine } from "../engines/engines.ts";
+import { statement, step } from "../engines/statements.ts";
 import type { Database, SandboxRow } from "../tables.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
 import { countSandboxes, listSandboxes } from "./sandbox-list.ts";
 import { isOver } from "./session-states.ts";
 import { changeSessionTags, checkTags } from "./session-tags.ts";
-import { insertSessionRow } from "./sessions.ts";
-import { deleteTags, writeTags } from "./tags.ts";
+import { sessionInsertion } from "./sessions.ts";
+import { tagInserts } from "./tags.ts";
 
 type SandboxStore = Pick<
   Store,
@@ -68,42 +70,62 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
 const isStale = sql<boolean>`${isOver}
   and (current_snapshot_id = '' or snapshot_gone = 1)`;
 
-export function sandboxStore(db: Database, runs: Runs): SandboxStore {
+export function sandboxStore({ db, statements }: Pick<Engine, "db" | "statements">, runs: Runs): SandboxStore {
+  const sessionInserts = sessionInsertion(db, runs);
+  const insertion = statement((row: SandboxRow) =>
+    db
+      .insertInto("sandboxes")
+      .values(row)
+      .onConflict((conflict) => conflict.columns(["project_id", "name"]).where("deleted_at", "is", null).doNothing())
+      .returning("id"),
+  );
+  const byId = statement(({ id }: { id: string }) => db.selectFrom("sandboxes").selectAll().where("id", "=", id));
+  const byName = statement(({ projectId, name }: { projectId: string; name: string }) =>
+    db
+      .selectFrom("sandboxes")
+      .selectAll()
+      .where("project_id", "=", projectId)
+      .where("name", "=", name)
+      .where("deleted_at", "is", null),
+  );
+  const deletion = statement(({ id, at }: { id: string; at: number }) =>
+    db
+      .updateTable("sandboxes")
+      .set({ deleted_at: at })
+      .where("id", "=", id)
+      .where("deleted_at", "is", null)
+      .returning("id"),
+  );
+  const deleteTags = statement(({ id }: { id: string }) => db.deleteFrom("sandbox_tags").where("sandbox_id", "=", id));
+  const deleteRoutes = statement(({ id }: { id: string }) =>
+    db.deleteFrom("sandbox_routes").where("sandbox_id", "=", id),
+  );
+
   return {
     async insertSandbox(sandbox, session) {
       checkTags(sandbox.tags);
-      await db.transaction().execute(async (tx) => {
-        const inserted = await tx
-          .insertInto("sandboxes")
-          .values(toRow(sandbox))
-          .onConflict((conflict) =>
-            conflict.columns(["project_id", "name"]).where("deleted_at", "is", null).doNothing(),
-          )
-          .returning("id")
-          .executeTakeFirst();
+      await statements.transaction(function* () {
+        const [inserted] = yield* step(insertion(toRow(sandbox)));
         if (!inserted)
           throw new SandkeepError(
             "exists",
             `Cannot create the sandbox "${sandbox.name}": the project has one of that name`,
           );
-        await writeTags(tx, sandbox, sandbox.tags);
-        await writeRoutes(tx, sandbox.id, sandbox.routes);
-        await insertSessionRow(tx, runs, session, sandbox.tags);
+        yield* tagInserts(db, sandbox, sandbox.tags);
+        yield* routeInserts(db, sandbox.id, sandbox.routes);
+        yield* sessionInserts(session, sandbox.tags);
       });
     },
 
-    findSandbox: (projectId, name) =>
-      first(
-        db
-          .selectFrom("sandboxes")
-          .selectAll()
-          .where("project_id", "=", projectId)
-          .where("name", "=", name)
-          .where("deleted_at", "is", null),
-        toSandbox,
-      ),
+    async findSandbox(projectId, name) {
+      const row = await statements.first(byName({ projectId, name }));
+      return row && toSandbox(row);
+    },
 
-    getSandbox: (id) => first(db.selectFrom("sandboxes").selectAll().where("id", "=", id), toSandbox),
+    async getSandbox(id) {
+      const row = await statements.first(byId({ id }));
+      return row && toSandbox(row);
+    },
 
     async getSandboxes(ids) {
       if (ids.length === 0) return [];
@@ -137,31 +159,24 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
           .executeTakeFirst();
         if (!row) return undefined;
         const sandbox = toSandbox(row);
+        const run = async (queries: CompiledQuery[]) => {
+          for (const query of queries) await tx.executeQuery(query);
+        };
         if (changes.tags) {
-          await deleteTags(tx, id);
-          await writeTags(tx, sandbox, changes.tags);
+          await run([deleteTags({ id }), ...tagInserts(db, sandbox, changes.tags)]);
           await changeSessionTags(tx, id, tags ?? {}, changes.tags);
         }
-        if (changes.routes) {
-          await deleteRoutes(tx, id);
-          await writeRoutes(tx, id, changes.routes);
-        }
+        if (changes.routes) await run([deleteRoutes({ id }), ...routeInserts(db, id, changes.routes)]);
         return sandbox;
       });
     }),
 
     deleteSandbox: durable((id, at) =>
-      db.transaction().execute(async (tx) => {
-        const deleted = await tx
-          .updateTable("sandboxes")
-          .set({ deleted_at: at })
-          .where("id", "=", id)
-          .where("deleted_at", "is", null)
-          .returning("id")
-          .executeTakeFirst();
+      statements.transaction(function* () {
+        const [deleted] = yield* step(deletion({ id, at }));
         if (!deleted) return false;
-        await deleteTags(tx, id);
-        await deleteRoutes(tx, id);
+        yield deleteTags({ id });
+        yield deleteRoutes({ id });
         return true;
       }),
     ),
@@ -216,11 +231,7 @@ function heldTags(tx: Database, id: string): Promise<Sandbox["tags"] | undefined
   return first(held.returningAll(), (row) => toSandbox(row).tags);
 }
 
-async function writeRoutes(db: Database, sandboxId: string, routes: Route[]): Promise<void> {
+function routeInserts(db: Database, sandboxId: string, routes: Route[]): CompiledQuery[] {
   const rows = routes.map(({ subdomain }) => ({ subdomain, sandbox_id: sandboxId }));
-  if (rows.length > 0) await db.insertInto("sandbox_routes").values(rows).execute();
-}
-
-async function deleteRoutes(db: Database, sandboxId: string): Promise<void> {
-  await db.deleteFrom("sandbox_routes").where("sandbox_id", "=", sandboxId).execute();
+  return rows.length > 0 ? [db.insertInto("sandbox_routes").values(rows).compile()] : [];
 }

@@ -8,10 +8,11 @@
  * Sessions of a deleted sandbox keep their rows, because lists of sessions include them.
  */
 
+import type { CompiledQuery } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { TagValue } from "../../core/model/sandbox.ts";
 import type { Database } from "../tables.ts";
-import { short, type TagPair } from "./tags.ts";
+import { batches, short, type TagPair } from "./tags.ts";
 
 type Tags = Record<string, TagValue>;
 
@@ -57,8 +58,9 @@ export function needsCheck(part: TagValue): boolean {
   return inArray || Object.values(part).some(needsCheck);
 }
 
-export async function writeSessionTags(db: Database, sessions: TaggedSession[], tags: Tags): Promise<void> {
-  await insertTerms(db, sessions, [...allTerms(tags).values()]);
+/** the statements that insert the rows of a new session */
+export function sessionTagInserts(db: Database, session: TaggedSession, tags: Tags): CompiledQuery[] {
+  return termInserts(db, [session], [...allTerms(tags).values()]);
 }
 
 /** an index row: project, key, value, creation, session */
@@ -81,18 +83,14 @@ export async function changeSessionTags(db: Database, sandboxId: string, before:
     .where("sandbox_id", "=", sandboxId)
     .execute();
   for (const pair of gone) await deleteTerm(db, sessions, pair);
-  await insertTerms(db, sessions, added);
+  for (const insert of termInserts(db, sessions, added)) await db.executeQuery(insert);
 }
 
-async function insertTerms(db: Database, sessions: TaggedSession[], terms: TagPair[]): Promise<void> {
+function termInserts(db: Database, sessions: TaggedSession[], terms: TagPair[]): CompiledQuery[] {
   const rows = sessions.flatMap(({ id, projectId, createdAt }) =>
     terms.map(({ key, value }) => ({ project_id: projectId, key, value, created_at: createdAt, session_id: id })),
   );
-  for (let i = 0; i < rows.length; i += rowsAtOnce)
-    await db
-      .insertInto("session_tags")
-      .values(rows.slice(i, i + rowsAtOnce))
-      .execute();
+  return batches(rows, rowsAtOnce).map((some) => db.insertInto("session_tags").values(some).compile());
 }
 
 async function deleteTerm(db: Database, sessions: TaggedSession[], { key, value }: TagPair): Promise<void> {

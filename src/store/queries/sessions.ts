@@ -3,18 +3,19 @@
  * the session first and the sandbox second, so that transactions do not deadlock.
  */
 
-import { sql } from "kysely";
-import type { Session, TagValue } from "../../core/model/sandbox.ts";
+import { type CompiledQuery, sql } from "kysely";
+import type { Session, SessionState, TagValue } from "../../core/model/sandbox.ts";
 import type { SessionSummary, Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
-import type { Database } from "../tables.ts";
+import { statement, step } from "../engines/statements.ts";
+import type { Database, SessionRow } from "../tables.ts";
 import { named } from "./creation-list.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
 import { listSessions } from "./session-list.ts";
 import { isOpen, isOver, isRunning } from "./session-states.ts";
-import { writeSessionTags } from "./session-tags.ts";
+import { sessionTagInserts } from "./session-tags.ts";
 
 type SessionStore = Pick<
   Store,
@@ -93,25 +94,81 @@ const tagsOfSandbox = sql`(select tags from sandboxes where sandboxes.id = sessi
 // Worded like its index's condition.
 const isUncounted = sql<boolean>`counted = 0 and ${isOver}`;
 
-export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, now: () => number): SessionStore {
-  const { db } = engine;
+export function sessionStore(
+  engine: Pick<Engine, "db" | "statements" | "among">,
+  runs: Runs,
+  now: () => number,
+): SessionStore {
+  const { db, statements } = engine;
+  const insertion = sessionInsertion(db, runs);
+  const byId = statement(({ id }: { id: string }) => db.selectFrom("sessions").selectAll().where("id", "=", id));
+  /** changes a session in one of these states */
+  const change = memo((states: string) =>
+    statement(({ session, ...columns }: Partial<SessionRow> & { session: string }) =>
+      db
+        .updateTable("sessions")
+        .set(columns)
+        .where("id", "=", session)
+        .where("state", "in", states.split(" ") as SessionState[])
+        .returningAll(),
+    ),
+  );
+  const showState = statement((shown: { sandbox: string; session: string; state: SessionState; at: number }) =>
+    db
+      .updateTable("sandboxes")
+      .set({ state: shown.state, state_changed_at: shown.at })
+      .where("id", "=", shown.sandbox)
+      .where("current_session_id", "=", shown.session),
+  );
+  const count = statement(({ id }: { id: string }) =>
+    db
+      .updateTable("sessions")
+      .set({ counted: 1 })
+      .where("id", "=", id)
+      .where("counted", "=", 0)
+      .returning(["sandbox_id", "egress_bytes", "ingress_bytes", "cpu_ms", "duration"]),
+  );
+  const addToSandbox = statement(
+    (sum: { id: string; egress: number; ingress: number; cpu: number; duration: number }) =>
+      db
+        .updateTable("sandboxes")
+        .set((eb) => ({
+          total_egress_bytes: eb("total_egress_bytes", "+", sum.egress),
+          total_ingress_bytes: eb("total_ingress_bytes", "+", sum.ingress),
+          total_cpu_ms: eb("total_cpu_ms", "+", sum.cpu),
+          total_duration_ms: eb("total_duration_ms", "+", sum.duration),
+        }))
+        .where("id", "=", sum.id),
+  );
+  const expiry = statement(() =>
+    db
+      .selectFrom("sessions")
+      .select((eb) => eb.fn.min("expires_at").as("at"))
+      .where(isRunning),
+  );
+
   return {
     insertSession: (session, after) =>
-      db.transaction().execute(async (tx) => {
-        const sandbox = await tx
-          .updateTable("sandboxes")
-          .set({ current_session_id: session.id, state: session.state, state_changed_at: session.createdAt })
-          .where("id", "=", session.sandboxId)
-          .where("current_session_id", "=", after)
-          .where("deleted_at", "is", null)
-          .returning("tags")
-          .executeTakeFirst();
+      statements.transaction(function* () {
+        const [sandbox] = yield* step(
+          db
+            .updateTable("sandboxes")
+            .set({ current_session_id: session.id, state: session.state, state_changed_at: session.createdAt })
+            .where("id", "=", session.sandboxId)
+            .where("current_session_id", "=", after)
+            .where("deleted_at", "is", null)
+            .returning("tags")
+            .compile(),
+        );
         if (!sandbox) return false;
-        await insertSessionRow(tx, runs, session, JSON.parse(sandbox.tags) as Record<string, TagValue>);
+        yield* insertion(session, JSON.parse(sandbox.tags) as Record<string, TagValue>);
         return true;
       }),
 
-    getSession: (id) => first(db.selectFrom("sessions").selectAll().where("id", "=", id), sessions.toValue),
+    async getSession(id) {
+      const row = await statements.first(byId({ id }));
+      return row && sessions.toValue(row);
+    },
 
     getSessions: async (ids) =>
       ids.length === 0
@@ -128,58 +185,35 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
       first(db.selectFrom("sessions").selectAll().where("short_id", "=", shortId), sessions.toValue),
 
     moveSession: durable((id, from, to, changes) =>
-      db.transaction().execute(async (tx) => {
-        const row = await tx
-          .updateTable("sessions")
-          .set({ ...sessions.toChanges(changes), state: to })
-          .where("id", "=", id)
-          .where("state", "in", from)
-          .returningAll()
-          .executeTakeFirst();
+      statements.transaction(function* () {
+        const columns = { ...sessions.toChanges(changes), state: to };
+        const [row] = yield* step(change(from.join(" "))({ ...columns, session: id }));
         if (!row) return undefined;
-        await tx
-          .updateTable("sandboxes")
-          .set({ state: to, state_changed_at: changes.updatedAt ?? now() })
-          .where("id", "=", row.sandbox_id)
-          .where("current_session_id", "=", id)
-          .execute();
+        const at = changes.updatedAt ?? now();
+        yield* step(showState({ sandbox: row.sandbox_id, session: id, state: to, at }));
         return sessions.toValue(row);
       }),
     ),
 
-    updateSession: durable((id, states, changes) =>
-      first(
-        db
-          .updateTable("sessions")
-          // Sets the id to itself, because a statement must set something.
-          .set({ ...sessions.toChanges(changes), id })
-          .where("id", "=", id)
-          .where("state", "in", states)
-          .returningAll(),
-        sessions.toValue,
-      ),
-    ),
+    updateSession: durable(async (id, states, changes) => {
+      // Sets the id to itself, because a statement must set something.
+      const row = await statements.first(change(states.join(" "))({ ...sessions.toChanges(changes), id, session: id }));
+      return row && sessions.toValue(row);
+    }),
 
     addTotals: (sessionId) =>
-      db.transaction().execute(async (tx) => {
-        const session = await tx
-          .updateTable("sessions")
-          .set({ counted: 1 })
-          .where("id", "=", sessionId)
-          .where("counted", "=", 0)
-          .returning(["sandbox_id", "egress_bytes", "ingress_bytes", "cpu_ms", "duration"])
-          .executeTakeFirst();
+      statements.transaction(function* () {
+        const [session] = yield* step(count({ id: sessionId }));
         if (!session) return;
-        await tx
-          .updateTable("sandboxes")
-          .set((eb) => ({
-            total_egress_bytes: eb("total_egress_bytes", "+", session.egress_bytes ?? 0),
-            total_ingress_bytes: eb("total_ingress_bytes", "+", session.ingress_bytes ?? 0),
-            total_cpu_ms: eb("total_cpu_ms", "+", session.cpu_ms ?? 0),
-            total_duration_ms: eb("total_duration_ms", "+", session.duration ?? 0),
-          }))
-          .where("id", "=", session.sandbox_id)
-          .execute();
+        yield* step(
+          addToSandbox({
+            id: session.sandbox_id,
+            egress: session.egress_bytes ?? 0,
+            ingress: session.ingress_bytes ?? 0,
+            cpu: session.cpu_ms ?? 0,
+            duration: session.duration ?? 0,
+          }),
+        );
       }),
 
     async uncountedSessions() {
@@ -226,12 +260,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
     },
 
     async nextExpiry() {
-      const row = await db
-        .selectFrom("sessions")
-        .select((eb) => eb.fn.min("expires_at").as("at"))
-        .where(isRunning)
-        .executeTakeFirst();
-      return row?.at ?? undefined;
+      return (await statements.first(expiry({})))?.at ?? undefined;
     },
 
     openSessions: () =>
@@ -239,17 +268,24 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
   };
 }
 
-/** inserts a session with its tags and count; must be the last step of a transaction */
-export async function insertSessionRow(
-  tx: Database,
-  runs: Runs,
-  session: Session,
-  tags: Record<string, TagValue>,
-): Promise<void> {
-  await tx
-    .insertInto("sessions")
-    .values({ ...sessions.toRow(session), counted: 0 })
-    .execute();
-  await writeSessionTags(tx, [session], tags);
-  await runs.add(tx, "sessions", session);
+/** the statements that insert a session with its tags and count; must be the last ones of a transaction */
+export function sessionInsertion(db: Database, runs: Runs): SessionInsertion {
+  const insertion = statement((row: SessionRow) => db.insertInto("sessions").values(row));
+  return (session, tags) => [
+    insertion({ ...sessions.toRow(session), counted: 0 }),
+    ...sessionTagInserts(db, session, tags),
+    ...runs.add("sessions", session),
+  ];
+}
+
+export type SessionInsertion = (session: Session, tags: Record<string, TagValue>) => CompiledQuery[];
+
+/** one value for each key, made when it is first needed */
+function memo<T>(make: (key: string) => T): (key: string) => T {
+  const known = new Map<string, T>();
+  return (key) => {
+    const value = known.get(key) ?? make(key);
+    known.set(key, value);
+    return value;
+  };
 }

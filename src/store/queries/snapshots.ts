@@ -58,7 +58,7 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
     insertSnapshot: durable((snapshot) =>
       db.transaction().execute(async (tx) => {
         await tx.insertInto("snapshots").values(snapshots.toRow(snapshot)).execute();
-        await runs.add(tx, "snapshots", snapshot);
+        for (const query of runs.add("snapshots", snapshot)) await tx.executeQuery(query);
       }),
     ),
 

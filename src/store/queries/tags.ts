@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Sandbox, TagValue } from "../../core/model/sandbox.ts";
 import type { Database } from "../tables.ts";
@@ -47,12 +47,12 @@ export function tagPairs(tags: Record<string, TagValue>): TagPair[] {
   }));
 }
 
-/** inserts the rows for a sandbox's tags */
-export async function writeTags(
+/** the statements that insert the rows for a sandbox's tags */
+export function tagInserts(
   db: Database,
   sandbox: Pick<Sandbox, "id" | "projectId" | "createdAt">,
   tags: Record<string, TagValue>,
-): Promise<void> {
+): CompiledQuery[] {
   const rows = tagPairs(tags).map(({ key, value }) => ({
     project_id: sandbox.projectId,
     key,
@@ -61,15 +61,11 @@ export async function writeTags(
     sandbox_id: sandbox.id,
   }));
   // Engines limit the parameters of a statement.
-  for (let i = 0; i < rows.length; i += 1000)
-    await db
-      .insertInto("sandbox_tags")
-      .values(rows.slice(i, i + 1000))
-      .execute();
+  return batches(rows, 1000).map((some) => db.insertInto("sandbox_tags").values(some).compile());
 }
 
-export async function deleteTags(db: Database, sandboxId: string): Promise<void> {
-  await db.deleteFrom("sandbox_tags").where("sandbox_id", "=", sandboxId).execute();
+export function batches<T>(items: T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
 }
 
 /** the rarest pair, the others, and the number of its rows, up to `mostCounted` */
