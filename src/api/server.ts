@@ -62,19 +62,20 @@ export function createApi(options: ApiOptions): Api {
   ];
   const table = new MountTable(dialects);
   const isOwn = (host: string | null | undefined) => {
-    const own = [options.publicUrl(), options.domain()].map((url) => new URL(url).hostname);
-    return isOwnHost(host, [...own, ...(options.allowedHosts ?? [])]) || table.servesHost(host);
+    const own = () => [options.publicUrl(), options.domain()].map((url) => new URL(url).hostname);
+    return isOwnHost(host, () => [...own(), ...(options.allowedHosts ?? [])]) || table.servesHost(host);
   };
 
   return {
     async fetch(request, connection) {
-      const mount = table.find(request);
+      const url = new URL(request.url);
+      const mount = table.find(request, url);
       // Health checks may use any host name.
-      const isHealth = new URL(request.url).pathname === "/health";
+      const isHealth = url.pathname === "/health";
       if (!isHealth && !isOwn(request.headers.get("host"))) return foreignHost(request);
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
       if (!mount.forPages) return withRetryAfter(await mount.app.fetch(request, connection));
-      return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)));
+      return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)), connection);
     },
     upgrade(request, socket, head) {
       if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");

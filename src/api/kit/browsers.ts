@@ -4,6 +4,8 @@
  * caller: shared caches must not store them.
  */
 
+import { addHeaders, type Connection } from "./http.ts";
+
 const longLife = "86400";
 
 const allowed = {
@@ -11,6 +13,8 @@ const allowed = {
   "access-control-expose-headers":
     "retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, www-authenticate, x-next-token, x-total-running",
 };
+
+const everyAnswer = { ...allowed, "cache-control": "private" };
 
 /** the answer to a CORS preflight request; undefined for any other request */
 export function preflight({ method, headers }: Request): Response | undefined {
@@ -29,8 +33,7 @@ export function preflight({ method, headers }: Request): Response | undefined {
 }
 
 /** adds the headers for browsers and caches to a wire's answer */
-export function forBrowsers(response: Response): Response {
-  for (const [name, value] of Object.entries(allowed)) response.headers.set(name, value);
-  if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private");
+export function forBrowsers(response: Response, connection?: Connection): Response {
+  addHeaders(response, everyAnswer, connection);
   return response;
 }

@@ -130,6 +130,19 @@ test("a command's first line arrives before it ends, with the exact content type
   response.destroy();
 });
 
+test("a short command's answer has a length, and every answer has the headers for browsers and of the rate", async () => {
+  const { begin } = await serve();
+  const usual = { "access-control-allow-origin": "*", "x-ratelimit-limit": "1000" };
+  const run = begin("POST", `${base}/cmd`);
+  run.end(JSON.stringify({ command: "x", wait: true, logs: true }));
+  const answer = await answerOf(run);
+  const body = Buffer.concat(await answer.toArray());
+  expect(answer.headers).toMatchObject({ ...usual, "content-length": `${body.length}`, "cache-control": "no-store" });
+  const get = begin("GET", base);
+  get.end();
+  expect((await answerOf(get)).headers).toMatchObject({ ...usual, "cache-control": "private" });
+});
+
 test("a client that disconnects ends only the stream", async () => {
   const aborted = Promise.withResolvers<void>();
   const waited = Promise.withResolvers<void>();

@@ -24,5 +24,5 @@ test.each([
   ["127.0.0.1.evil.example", false],
   ["a b.example", false],
 ])("%j: %s", (header, expected) => {
-  expect(isOwnHost(header, own)).toBe(expected);
+  expect(isOwnHost(header, () => own)).toBe(expected);
 });

@@ -9,18 +9,26 @@
  */
 
 import { isIP } from "node:net";
+import { keepLast } from "../../base/bounded-map.ts";
 
 /** `header` is the request's Host header; a request without one is accepted, since browsers always send it */
-export function isOwnHost(header: string | null | undefined, own: string[]): boolean {
+export function isOwnHost(header: string | null | undefined, own: () => string[]): boolean {
   if (header === null || header === undefined || header === "") return true;
   const host = hostnameOf(header);
   if (host === undefined) return false;
   if (isIP(host.replace(/^\[|\]$/g, "")) !== 0 || !host.includes(".")) return true;
-  return host.endsWith(".localhost") || own.includes(host);
+  return host.endsWith(".localhost") || own().includes(host);
 }
 
 /** "example.com" of "Example.com.:7700" */
 export function hostnameOf(header: string): string | undefined {
-  const url = `http://${header}`;
-  return URL.canParse(url) ? new URL(url).hostname.replace(/\.$/, "") : undefined;
+  if (known.has(header)) return known.get(header);
+  const hostname = URL.parse(`http://${header}`)?.hostname.replace(/\.$/, "");
+  known.set(header, hostname);
+  keepLast(known, mostKnown);
+  return hostname;
 }
+
+/** the names in the latest headers: most clients send the same one with every request */
+const known = new Map<string, string | undefined>();
+const mostKnown = 1000;

@@ -222,11 +222,12 @@ export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStre
   const gone = new AbortController();
   const encoder = new TextEncoder();
   const encoded = (piece: string | Uint8Array) => (typeof piece === "string" ? encoder.encode(piece) : piece);
-  const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
+  let iterator: AsyncIterator<string | Uint8Array> | undefined;
   let next: Promise<IteratorResult<string | Uint8Array>> | undefined;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        iterator ??= pieces(gone.signal)[Symbol.asyncIterator]();
         next ??= iterator.next();
         const result = await within(next, patience);
         if (gone.signal.aborted) return;
@@ -234,18 +235,19 @@ export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStre
           controller.enqueue(encoded(filler));
           return;
         }
-        next = undefined;
-        if (result.done) controller.close();
-        else controller.enqueue(encoded(result.value));
+        if (result.done) return controller.close();
+        controller.enqueue(encoded(result.value));
+        next = iterator.next();
       },
       cancel() {
         gone.abort();
         // Both may wait for something that never comes. The signal informs them, so we do not wait.
         next?.catch(() => undefined);
-        void iterator.return?.()?.catch(() => undefined);
+        void iterator?.return?.()?.catch(() => undefined);
       },
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: 64 << 10 }),
+    // Nothing begins before the body is read: the listener may send the pieces itself.
+    new ByteLengthQueuingStrategy({ highWaterMark: 0 }),
   );
 }
 
@@ -261,7 +263,19 @@ export function asciiJson(value: unknown): string {
 
 /** The connection of a request, if there is one: Node's server passes it along. */
 export interface Connection {
-  outgoing?: { destroy(): unknown };
+  outgoing?: { destroy(): unknown; setHeader?(name: string, value: string): unknown };
+}
+
+/**
+ * Adds headers, except those that the answer has itself. Node's response takes them at a tenth of the time of a web
+ * Response, and lets the answer's own replace them.
+ */
+export function addHeaders(response: Response, headers: Record<string, string>, connection?: Connection): void {
+  const outgoing = connection?.outgoing;
+  for (const [name, value] of Object.entries(headers)) {
+    if (outgoing?.setHeader) outgoing.setHeader(name, value);
+    else if (!response.headers.has(name)) response.headers.set(name, value);
+  }
 }
 
 export interface ByteBody {

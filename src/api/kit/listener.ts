@@ -7,8 +7,10 @@ import { setMaxListeners } from "node:events";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { getRequestListener, RequestError } from "@hono/node-server";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Api } from "../server.ts";
 import { comesFrom, json, keyEndOf } from "./http.ts";
+import { liveAnswerOf, sendLive } from "./live.ts";
 
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
   const listener = getRequestListener(
@@ -17,6 +19,11 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
       endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);
+      const live = liveAnswerOf(response);
+      if (live) {
+        void sendLive(live, connection.outgoing as ServerResponse);
+        return RESPONSE_ALREADY_SENT;
+      }
       const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
       return isUnread ? last(response, incoming) : response;
     },

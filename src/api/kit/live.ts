@@ -1,6 +1,8 @@
 /** Answers that begin before their content is complete: streams of lines, and JSON that takes long to compute. */
 
-import { asciiJson, liveBody } from "./http.ts";
+import type { ServerResponse } from "node:http";
+import { within } from "../../base/waits.ts";
+import { asciiJson, type LivePieces, liveBody } from "./http.ts";
 
 export interface Live {
   /** what the body says about an error: the status has been sent by then */
@@ -23,9 +25,8 @@ export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, li
       if (!signal.aborted) yield `${asciiJson(failure(error))}\n`;
     }
   }
-  return new Response(liveBody({ pieces, filler: "\n", patience }), {
-    headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
-  });
+  const headers = { "content-type": "application/x-ndjson", "cache-control": "no-store" };
+  return liveResponse({ pieces, filler: "\n", patience }, headers);
 }
 
 /** a stream of server-sent events, each with a name and the id that a client sends to continue after it */
@@ -65,7 +66,122 @@ export function lateJson(value: (signal: AbortSignal) => Promise<unknown>, { fai
       if (!signal.aborted) yield JSON.stringify(failure(error));
     }
   }
-  return new Response(liveBody({ pieces, filler: " ", patience }), {
-    headers: { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+  const headers = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
+  return liveResponse({ pieces, filler: " ", patience }, headers);
+}
+
+/** A live answer, and how Node's server sends it. */
+interface LiveAnswer extends LivePieces {
+  headers: Record<string, string>;
+}
+
+const answers = new WeakMap<Response, LiveAnswer>();
+
+/** an answer whose body is written as its pieces are produced; the listener sends it without its web stream */
+export function liveResponse(pieces: LivePieces, headers: Record<string, string>): Response {
+  const response = new Response(liveBody(pieces), { headers });
+  answers.set(response, { ...pieces, headers });
+  return response;
+}
+
+/** the answer behind a response of liveResponse(); undefined for others */
+export function liveAnswerOf(response: Response): LiveAnswer | undefined {
+  return answers.get(response);
+}
+
+/** how long the first pieces are held back, in ms: a short answer then leaves in one packet */
+const gatheringTime = 2;
+/** bytes that are held back at most */
+const gatheringRoom = 16 << 10;
+
+/**
+ * Writes a live answer to Node's response, which takes a fifth of the time of a web stream. Like liveBody(), it writes
+ * no faster than the client reads, and aborts the signal when the client disconnects.
+ */
+export async function sendLive({ pieces, filler, patience, headers }: LiveAnswer, outgoing: ServerResponse) {
+  const gone = new AbortController();
+  const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<string | Uint8Array>> | undefined;
+  const gathered = new Gathering(outgoing, headers);
+  outgoing.once("close", () => {
+    if (outgoing.writableEnded) return;
+    gathered.drop();
+    gone.abort();
+    // Both may wait for something that never comes. The signal informs them, so we do not wait.
+    next?.catch(() => undefined);
+    void iterator.return?.()?.catch(() => undefined);
+  });
+  for (;;) {
+    next ??= iterator.next();
+    const result = await within(next, patience);
+    if (gone.signal.aborted) return;
+    if (result?.done) return gathered.end();
+    if (result) next = undefined;
+    const isTaken = gathered.add(result ? result.value : filler);
+    if (!isTaken) await drained(outgoing);
+  }
+}
+
+/** Holds back the first pieces of an answer for a moment. */
+class Gathering {
+  readonly #outgoing: ServerResponse;
+  readonly #headers: Record<string, string>;
+  #held: Uint8Array[] = [];
+  #length = 0;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(outgoing: ServerResponse, headers: Record<string, string>) {
+    this.#outgoing = outgoing;
+    this.#headers = headers;
+    this.#timer = setTimeout(() => this.#flush(), gatheringTime);
+  }
+
+  /** false when the client reads too slowly */
+  add(piece: string | Uint8Array): boolean {
+    if (this.#outgoing.headersSent) return this.#outgoing.write(piece);
+    const bytes = typeof piece === "string" ? Buffer.from(piece) : piece;
+    this.#held.push(bytes);
+    this.#length += bytes.length;
+    return this.#length < gatheringRoom || this.#flush();
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    if (this.#outgoing.headersSent) this.#outgoing.end();
+    else this.#outgoing.writeHead(200, { ...this.#headers, "content-length": this.#length }).end(this.#take());
+  }
+
+  drop(): void {
+    clearTimeout(this.#timer);
+    this.#held = [];
+  }
+
+  #flush(): boolean {
+    clearTimeout(this.#timer);
+    this.#outgoing.writeHead(200, this.#headers);
+    if (this.#length > 0) return this.#outgoing.write(this.#take());
+    this.#outgoing.flushHeaders();
+    return true;
+  }
+
+  #take(): Buffer {
+    const all = Buffer.concat(this.#held, this.#length);
+    this.#held = [];
+    this.#length = 0;
+    return all;
+  }
+}
+
+/** resolves when the client has read what was written, or is gone */
+function drained(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed || !outgoing.writableNeedDrain) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      outgoing.off("drain", done);
+      outgoing.off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done);
+    outgoing.on("close", done);
   });
 }

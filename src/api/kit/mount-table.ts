@@ -11,8 +11,7 @@ export class MountTable {
     this.#mounts = dialects.flatMap(({ mounts }) => mounts);
   }
 
-  find(request: Request): Mount | undefined {
-    const { pathname } = new URL(request.url);
+  find(request: Request, { pathname } = new URL(request.url)): Mount | undefined {
     const host = hostnameOf(request.headers.get("host") ?? "") ?? "";
     return this.#mounts.find(
       (mount) =>

@@ -117,8 +117,10 @@ describe("an attached run", () => {
       },
     });
     const response = await send("POST", base, { body: JSON.stringify({ command: "x", wait: true }) });
+    const reader = response.body?.getReader();
+    await reader?.read();
     await waited.promise;
-    await response.body?.cancel();
+    await reader?.cancel();
     await aborted.promise;
     expect(asked("commands.kill")).toEqual([]);
   });

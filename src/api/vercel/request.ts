@@ -6,7 +6,7 @@ import type { z } from "zod";
 import type { Caller, Owner } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
-import { bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
+import { addHeaders, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
@@ -32,7 +32,7 @@ export function authenticated({ core, clock, logError }: Dialect): Hono<Env> {
     c.set("caller", caller);
     const left = rates.count(caller.teamId, c.req.method, c.req.path);
     await next();
-    for (const [name, value] of Object.entries(left)) c.res.headers.set(name, value);
+    addHeaders(c.res, left, c.env);
   });
   return app;
 }
