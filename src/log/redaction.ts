@@ -32,19 +32,15 @@ const patterns: [RegExp, string][] = [
 ];
 
 export class Redaction {
-  readonly #secrets = new Map<string, true>();
+  /** each with its forms */
+  readonly #secrets = new Map<string, readonly string[]>();
 
   /** from now on no line shows it */
   readonly add = (secret: string): void => {
-    const lines = secret.split("\n").filter((line) => line !== secret && line.length >= shortestLine);
-    for (const text of [secret, ...lines]) {
-      if (text.length < shortest) continue;
-      // The plain text, and its forms inside JSON and URLs.
-      for (const form of new Set([text, JSON.stringify(text).slice(1, -1), encoded(text)])) {
-        this.#secrets.delete(form);
-        this.#secrets.set(form, true);
-      }
-    }
+    const forms = this.#secrets.get(secret) ?? formsOf(secret);
+    if (forms.length === 0) return;
+    this.#secrets.delete(secret);
+    this.#secrets.set(secret, forms);
     keepLast(this.#secrets, mostSecrets);
   };
 
@@ -58,12 +54,19 @@ export class Redaction {
   };
 
   text(text: string): string {
-    const found = [...this.#secrets.keys()].filter((secret) => text.includes(secret));
+    const found = [...this.#secrets.values()].flat().filter((secret) => text.includes(secret));
     // The longest first: one may be the beginning of another.
     const known = found.sort((a, b) => b.length - a.length);
     const without = known.reduce((left, secret) => left.replaceAll(secret, removed), text);
     return patterns.reduce((left, [pattern, stays]) => left.replace(pattern, stays), without);
   }
+}
+
+/** the plain text and its long lines, and their forms inside JSON and URLs */
+function formsOf(secret: string): string[] {
+  const lines = secret.split("\n").filter((line) => line !== secret && line.length >= shortestLine);
+  const texts = [secret, ...lines].filter((text) => text.length >= shortest);
+  return [...new Set(texts.flatMap((text) => [text, JSON.stringify(text).slice(1, -1), encoded(text)]))];
 }
 
 function encoded(text: string): string {
