@@ -13,7 +13,7 @@ import { notesFor, policyOf } from "./network.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import { withSecrets } from "./secrets.ts";
-import { snapshotCalled } from "./snapshots.ts";
+import { isSnapshotId, snapshotCalled } from "./snapshots.ts";
 import { accessToken, trafficToken } from "./tokens.ts";
 import * as wire from "./wire.ts";
 
@@ -70,12 +70,14 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
   const { templateID, timeout = usual, metadata, envVars, autoPause = false, autoResume, volumeMounts } = body;
   const { autoPauseMemory = true } = body;
   const { network, allow_internet_access: internet } = body;
-  const snapshot = await snapshotCalled(dialect, owner, templateID);
   const rules = await withSecrets(dialect, owner, network?.rules);
   const networkPolicy = policyOf({ ...network, rules }, internet);
   const mounts = volumeMounts && (await mountsOf(dialect, owner, volumeMounts));
-  // Last, because it counts the use.
-  const template = snapshot ? undefined : await dialect.core.templates.use(owner, templateID, { counts: true });
+  // Last, because it counts the use. A snapshot's id is no name; else a template goes before a snapshot of its name.
+  const template = isSnapshotId(templateID)
+    ? undefined
+    : await dialect.core.templates.use(owner, templateID, { counts: true });
+  const snapshot = template ? undefined : await snapshotCalled(dialect, owner, templateID);
   const isPrivate = network?.allowPublicTraffic === false;
   const host = network?.maskRequestHost;
   return {

@@ -42,10 +42,19 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
+/** whether this can be the id of a snapshot, with or without the tag that clients add */
+export function isSnapshotId(text: string): boolean {
+  return ids.snapshot.test(plainName(text));
+}
+
+function plainName(text: string): string {
+  return text.replace(/:default$/, "");
+}
+
 /** a snapshot by its id, or the newest one with this name; undefined if there is none */
 export async function snapshotCalled({ core }: Dialect, owner: Owner, text: string): Promise<Snapshot | undefined> {
-  const name = text.replace(/:default$/, "");
-  if (ids.snapshot.test(name)) {
+  const name = plainName(text);
+  if (isSnapshotId(text)) {
     const snapshot = await core.snapshots.get(owner, name).catch((error: unknown) => {
       if (isSandkeepError(error, "not-found")) return undefined;
       throw error;

@@ -109,6 +109,7 @@ type Line =
   | { type: "step"; stage: string; index: number; total: number; text: string }
   | { type: "output"; stream: "stdout" | "stderr"; text: string }
   | { type: "done"; took: number }
+  | { type: "start"; text: string }
   | { type: "built"; image: Image | null };
 
 async function build(client: Client, directory: string, values: Values, context: ImageBuildContext): Promise<void> {
@@ -234,6 +235,7 @@ class PlainProgress {
       this.#isCached = false;
       this.#write(`[${line.stage} ${line.index}/${line.total}] ${plain(line.text)}\n`);
     }
+    if (line.type === "start") this.#write(`[start] ${plain(line.text)}\n`);
     if (line.type === "done")
       this.#write(this.#isCached ? "  cached\n" : `  done in ${(line.took / 1000).toFixed(1)} s\n`);
   }

@@ -5,19 +5,22 @@
  */
 
 import { unlessAborted } from "../../base/waits.ts";
-import type { Context } from "../context.ts";
-import { memoryPerVcpu } from "../context.ts";
+import { shellLine } from "../commands/login-shell.ts";
+import { type Context, memoryPerVcpu } from "../context.ts";
 import { showName } from "../images/shown-name.ts";
 import { beginTrust, trustEnvironment, trusted } from "../images/trust.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
+import { type StartCommand, userOf } from "../model/image.ts";
 import { allowsNothing, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
-import type { Machine, MachineNetwork, OutputChunk } from "../ports/runtime.ts";
+import type { ExecSpec, Machine, MachineNetwork, OutputChunk, Process } from "../ports/runtime.ts";
+import { type RunLine, startCommand } from "../sessions/start-command.ts";
 import {
   type BuildPlan,
   type BuildStage,
   type BuildStep,
   type CopyAction,
+  type ImageSettings,
   isSent,
   neededStages,
   type RunAction,
@@ -42,6 +45,8 @@ export type BuildEvent =
   | { type: "step"; stage: string; index: number; total: number; text: string; line?: number | undefined }
   | { type: "output"; stream: "stdout" | "stderr"; text: string }
   | { type: "cached" }
+  /** the steps are done; the start command of the image is tried */
+  | { type: "start"; text: string }
   /** duration in ms */
   | { type: "done"; took: number };
 
@@ -66,6 +71,8 @@ export interface BuildJob {
   /** the steps that builds are making, by their keys; a key includes the team */
   underWay: Map<string, Promise<void>>;
   vcpus: number;
+  /** memory of the image's sandboxes, in MiB; steps may have more */
+  memory: number;
   /** when the build must have finished */
   deadline: number;
   signal: AbortSignal;
@@ -74,6 +81,8 @@ export interface BuildJob {
 
 /** most bytes of a command's output that wait to be reported */
 const outputLimit = 16 << 20;
+/** how long a start command without a ready command must not fail, in ms */
+const settling = 5000;
 /** characters of a failed command's output that the error message repeats */
 const lastOutput = 2000;
 
@@ -82,7 +91,8 @@ export class Build {
   readonly #results = new Map<number, Root>();
   readonly #total: number;
   readonly #copySteps = copySteps();
-  readonly #uploads = new Map<string, BuildContext>();
+  /** files of the last step that copied some; those of others are closed, because they take memory and disk */
+  #upload: { name: string; files: BuildContext } | undefined;
   /** whether a step was forced, so that the rest runs too */
   #forced = false;
   #index = 0;
@@ -98,7 +108,7 @@ export class Build {
     try {
       return await this.#run();
     } finally {
-      for (const files of this.#uploads.values()) await files.close().catch(this.#job.context.logError);
+      await this.#closeUpload();
     }
   }
 
@@ -111,6 +121,8 @@ export class Build {
     }
     const result = this.#results.get(plan.target);
     if (!result) throw new SandkeepError("internal", "Cannot build the image: its stage was not built");
+    const { settings } = plan.stages[plan.target] ?? {};
+    if (settings?.start) await this.#tryStart(result, settings, settings.start);
     return result.image;
   }
 
@@ -185,7 +197,8 @@ export class Build {
     }
     const sent = action.from === "context" ? this.#job.files : await this.#sent(action.from.upload);
     if (action.sources.length > 0 && !sent) throw new SandkeepError("invalid", "the build has no files to copy from");
-    const files = sent && contextFiles(sent);
+    // A client that sent files for one step has followed links there, or wants them.
+    const files = sent && contextFiles(sent, { keepsLinks: action.from !== "context" });
     const matches = files ? await this.#matches(files, action) : [];
     const copied = matches.flatMap(({ path, name }) => [name, sent?.digest(path.slice(1)) ?? ""]);
     const key = stepKey({ parent: parent.key, action, network, copied });
@@ -193,9 +206,16 @@ export class Build {
   }
 
   async #sent(name: string): Promise<BuildContext> {
-    const files = this.#uploads.get(name) ?? (await this.#job.upload(name));
-    this.#uploads.set(name, files);
-    return files;
+    if (this.#upload?.name !== name) {
+      await this.#closeUpload();
+      this.#upload = { name, files: await this.#job.upload(name) };
+    }
+    return this.#upload.files;
+  }
+
+  async #closeUpload(): Promise<void> {
+    await this.#upload?.files.close().catch(this.#job.context.logError);
+    this.#upload = undefined;
   }
 
   async #matches(files: CopyFiles, { sources }: CopyAction): Promise<Match[]> {
@@ -236,13 +256,14 @@ export class Build {
   }
 
   /** boots a machine for the work and deletes it afterwards; a cancelled build stops it at once */
-  async #booted<T>(root: Root, purpose: string, work: (machine: Machine) => Promise<T>): Promise<T> {
-    const { context, vcpus, signal, network: policy } = this.#job;
+  async #booted<T>(root: Root, purpose: "step" | "copy" | "start", work: (machine: Machine) => Promise<T>): Promise<T> {
+    const { context, vcpus, memory, signal, network: policy } = this.#job;
     const { runtime, ids, limits, logError } = context;
     this.#requireTime();
     const network = machineNetwork(policy);
     const id = `build-${purpose}-${ids.command().slice(4)}`;
-    const size = { vcpus, memory: vcpus * memoryPerVcpu * 2 ** 20, disk: limits.disk };
+    const most = purpose === "start" ? memory : Math.max(memory, vcpus * memoryPerVcpu);
+    const size = { vcpus, memory: most * 2 ** 20, disk: limits.disk };
     const machine = await runtime.boot({ id, root: { image: root.image }, limits: size, network });
     const end = () => void machine.stop().catch(logError);
     signal.addEventListener("abort", end, { once: true });
@@ -258,20 +279,51 @@ export class Build {
     }
   }
 
-  async #execute(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
-    const { context, network, deadline, signal } = this.#job;
-    // Only programs need the certificates; copying files does not.
+  /** starts a machine as sandboxes of the image will start, so that a failure is found now; drops what changed in it */
+  async #tryStart(root: Root, { env, user, cwd }: ImageSettings, start: StartCommand): Promise<void> {
+    const { context, tell, signal } = this.#job;
+    await tell({ type: "start", text: start.command ?? start.ready ?? "" });
+    await this.#booted(root, "start", async (machine) => {
+      const { now, ids } = context;
+      await this.#prepare(machine);
+      const run: RunLine = (line, limits) =>
+        this.#program(machine, {
+          id: ids.command(),
+          argv: shellLine(line),
+          env,
+          user: userOf({ user }),
+          cwd,
+          ...limits,
+        });
+      const output = new Output(tell);
+      const read = async (chunks: AsyncIterable<OutputChunk>) => {
+        for await (const chunk of chunks) await output.take(chunk);
+        await output.end();
+      };
+      await startCommand(start, { run, now, settles: settling, read });
+    }).catch((error: unknown) => {
+      if (signal.aborted) throw signal.reason ?? error;
+      throw error;
+    });
+  }
+
+  /** only programs need the certificates; copying files does not */
+  async #prepare(machine: Machine): Promise<void> {
+    const { context, network } = this.#job;
     beginTrust(machine, machineNetwork(network), context, { rooted: !context.hostRoots });
     await trusted(machine);
-    const process = await machine.exec({
-      id: "run",
-      argv,
-      cwd: cwd || "/",
-      env: { ...trustEnvironment(network, context), ...env },
-      user,
-      timeLimit: Math.max(1, deadline - context.now()),
-      outputLimit,
-    });
+  }
+
+  #program(machine: Machine, { cwd, env = {}, ...program }: ExecSpec): Promise<Process> {
+    const { context, network } = this.#job;
+    return machine.exec({ ...program, cwd: cwd || "/", env: { ...trustEnvironment(network, context), ...env } });
+  }
+
+  async #execute(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
+    const { context, deadline, signal } = this.#job;
+    await this.#prepare(machine);
+    const timeLimit = Math.max(1, deadline - context.now());
+    const process = await this.#program(machine, { id: "run", argv, cwd, env, user, timeLimit, outputLimit });
     const output = new Output(this.#job.tell);
     for await (const chunk of process.output({ signal })) await output.take(chunk);
     const exit = await process.exited;

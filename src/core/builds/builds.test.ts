@@ -23,6 +23,7 @@ function builds(): Builds {
       return Readable.from(["bytes"]);
     },
     scratch: async () => "scratch",
+    keepUpload: async (_: string, tar: AsyncIterable<Uint8Array>) => void (await Array.fromAsync(tar)),
   };
   const runtime = { requireRoom: () => undefined, images: { get: async () => image }, imageBuilds };
   const limits = { defaultVcpus: 1, buildCacheRetention: 0 };
@@ -46,6 +47,25 @@ test("a team has few contexts at a time, and none is read beyond that", async ()
   await (await all.receive(other, nothing())).close();
   await contexts[0]?.close();
   await (await all.receive(owner, nothing())).close();
+});
+
+test("uploads of a team wait for their turn, unless their client leaves, and those that stand still end", async () => {
+  vi.useFakeTimers();
+  const all = builds();
+  const silent = async function* (): AsyncGenerator<Uint8Array> {
+    yield Buffer.from("begun");
+    await new Promise(() => undefined);
+  };
+  const stuck = [1, 2, 3, 4].map((name) => all.keepUpload(owner, String(name), silent()).catch((error) => error.code));
+  const left = new AbortController();
+  const gone = all.keepUpload(owner, "gone", nothing(), left.signal).catch((error) => error.code);
+  const next = all.keepUpload(owner, "next", nothing());
+  await all.keepUpload(other, "other", nothing());
+  left.abort("a sentence");
+  expect(await gone).toBe("gone");
+  await vi.advanceTimersByTimeAsync(61_000);
+  expect(await Promise.all(stuck)).toEqual(["timeout", "timeout", "timeout", "timeout"]);
+  await next;
 });
 
 test("a team has few exports at a time, and one that is left makes room", async () => {

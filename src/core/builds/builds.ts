@@ -1,11 +1,12 @@
 /** Images made here, from a build plan or a snapshot. They belong to the caller's team. */
 
 import type { Readable } from "node:stream";
-import { FairSemaphore } from "../../base/fair-semaphore.ts";
+import { FairSemaphore, QueueFull } from "../../base/fair-semaphore.ts";
 import { Queue } from "../../base/queue.ts";
 import { sha256Of } from "../../base/sha256.ts";
+import { steady } from "../../base/steady.ts";
 import { unlessAborted } from "../../base/waits.ts";
-import type { Context } from "../context.ts";
+import { type Context, memoryPerVcpu } from "../context.ts";
 import { resolveBase, type WantedImage } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig, userOf } from "../model/image.ts";
@@ -28,6 +29,8 @@ export interface BuildSpec {
   /** whether to reuse cached steps; default true */
   useCache?: boolean | undefined;
   vcpus?: number | undefined;
+  /** MiB; default by the number of processors */
+  memory?: number | undefined;
   /** longest duration in ms; default and maximum one hour */
   timeout?: number | undefined;
   /** aborts the build */
@@ -45,7 +48,9 @@ const mostBehind = 256;
 /** what a build that is over its time has to end in its own way, which says at which step it was, in ms */
 const grace = 5000;
 /** contexts and packed images lie on the disk as long as a client likes */
-const mostContexts = { ofTeam: 4, ofAll: 16 };
+const mostContexts = { ofTeam: 4, ofAll: 16, waiting: 1000 };
+/** longest time without a byte while files are sent, in ms */
+const longestSilence = 60_000;
 const mostExports = { ofTeam: 2, ofAll: 8 };
 
 export class Builds {
@@ -70,20 +75,34 @@ export class Builds {
     runtime.requireRoom();
     const release = this.#contexts.tryEnter(teamId);
     if (!release) throw tooMany("take the files of a build", "builds");
-    return runtime.imageBuilds.receive(tar, release);
+    return runtime.imageBuilds.receive(this.#steady(tar), release);
   }
 
-  /** keeps files for later builds of the team, under a name that the caller chose; replaces those of that name */
-  async keepUpload({ teamId }: Owner, name: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+  /**
+   * keeps files for later builds of the team, under a name that the caller chose; replaces those of that name. Clients
+   * send all files of a build at once, so they wait for their turn. The signal ends the wait
+   */
+  async keepUpload(
+    { teamId }: Owner,
+    name: string,
+    tar: AsyncIterable<Uint8Array>,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { runtime } = this.#context;
     runtime.requireRoom();
-    const release = this.#contexts.tryEnter(teamId);
-    if (!release) throw tooMany("take the files of a build", "uploads");
-    try {
-      await runtime.imageBuilds.keepUpload(uploadKey(teamId, name), tar);
-    } finally {
-      release();
-    }
+    const keep = () => runtime.imageBuilds.keepUpload(uploadKey(teamId, name), this.#steady(tar));
+    await this.#contexts.run(teamId, keep, signal).catch((error: unknown) => {
+      if (error instanceof QueueFull) throw tooMany("take the files of a build", "uploads");
+      // The reason of a request's signal is no error.
+      throw signal?.aborted
+        ? new SandkeepError("gone", "Cannot take the files of a build: the client has gone")
+        : error;
+    });
+  }
+
+  #steady(tar: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    const late = () => new SandkeepError("timeout", "Cannot take the files of a build: they arrive too slowly");
+    return steady(tar, { idle: longestSilence, longest: longestBuild, now: this.#context.now, late });
   }
 
   async hasUpload({ teamId }: Owner, name: string): Promise<boolean> {
@@ -242,7 +261,7 @@ export class Builds {
       network,
       useCache: spec.useCache ?? true,
       underWay: this.#underWay,
-      vcpus: spec.vcpus ?? limits.defaultVcpus,
+      ...sizeOf(spec, limits.defaultVcpus),
       deadline: now() + longestOf(spec),
       signal,
       tell,
@@ -316,6 +335,12 @@ function longestOf({ timeout = longestBuild }: BuildSpec): number {
 
 function tooMany(what: string, which: string): SandkeepError {
   return new SandkeepError("limit", `Cannot ${what}: too many ${which} are under way; try again when one is over`);
+}
+
+/** memory in MiB */
+function sizeOf({ vcpus, memory }: BuildSpec, usual: number): { vcpus: number; memory: number } {
+  const processors = vcpus ?? usual;
+  return { vcpus: processors, memory: memory ?? processors * memoryPerVcpu };
 }
 
 /** teams never share what they sent */

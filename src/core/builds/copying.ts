@@ -44,11 +44,12 @@ export function copySteps(): Steps {
   return { left: mostSteps };
 }
 
-export function contextFiles(context: BuildContext): CopyFiles {
+/** `keepsLinks`: whether a link that a source names is copied as a link */
+export function contextFiles(context: BuildContext, { keepsLinks = false } = {}): CopyFiles {
   const plain = (path: string) => path.replace(/^\/+/, "");
   return {
     async find(path) {
-      const entry = context.find(plain(path));
+      const entry = context.find(plain(path), { keepsLinks });
       return entry && { path: `/${entry.path}`, isDirectory: entry.type === "directory" };
     },
     names: async (directory) => context.names(context.find(plain(directory))?.path ?? ""),

@@ -47,6 +47,8 @@ export interface TemplateBuildReason {
   message: string;
   /** number of the step that failed, from 1; 0 for what precedes the steps */
   step?: number;
+  /** whether the steps were done, and the start command failed */
+  during?: "start";
 }
 
 export interface TemplateTag {

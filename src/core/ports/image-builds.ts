@@ -49,8 +49,8 @@ export interface NewImage {
 export interface BuildContext {
   /** hides paths from now on */
   ignore(ignored: (path: string) => boolean): void;
-  /** the entry at a path, with links resolved; undefined if there is none */
-  find(path: string): ContextEntry | undefined;
+  /** the entry at a path, with links resolved; undefined if there is none. `keepsLinks`: a link itself counts as a file */
+  find(path: string, options?: { keepsLinks?: boolean }): ContextEntry | undefined;
   /** names in a directory, sorted */
   names(directory: string): string[];
   /** the text of a small file, even of an ignored one */

@@ -17,6 +17,7 @@ export interface TemplateRecords {
   getTemplate(id: string): Promise<Template | undefined>;
   findTemplate(teamId: string, name: string): Promise<Template | undefined>;
   listTemplates(query: TeamPageQuery): Promise<Page<Template>>;
+  countTemplates(teamId: string): Promise<number>;
   /** undefined if it is gone */
   updateTemplate(id: string, changes: Partial<Pick<Template, "isPublic" | "updatedAt">>): Promise<Template | undefined>;
   /** counts a sandbox that was made from it */
@@ -40,6 +41,11 @@ export interface TemplateRecords {
   /** newest first */
   templateBuilds(templateId: string, limit: number): Promise<TemplateBuild[]>;
   countTemplateBuilds(templateId: string): Promise<number>;
+  /**
+   * deletes builds and their logs, except the newest ones, those that a tag names and those that run; how many went. One
+   * call may leave some of them to the next one
+   */
+  pruneTemplateBuilds(templateId: string, keep: number): Promise<number>;
   /** builds in these states, of all teams */
   templateBuildsIn(states: readonly TemplateBuildState[]): Promise<TemplateBuild[]>;
 
@@ -75,6 +81,7 @@ export interface SecretRecords {
   updateSecret(id: string, changes: Partial<Pick<Secret, "metadata">> & SecretChange): Promise<Secret | undefined>;
   deleteSecret(id: string): Promise<boolean>;
   listSecrets(query: TeamPageQuery): Promise<Page<Secret>>;
+  countSecrets(teamId: string): Promise<number>;
 }
 
 type SecretChange = Pick<Secret, "value" | "updatedAt">;

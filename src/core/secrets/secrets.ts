@@ -27,8 +27,7 @@ export class Secrets {
   async create({ teamId }: Caller, name: string, { value, metadata = {} }: SecretSpec): Promise<SecretInfo> {
     const { store, ids, now, seal, redact } = this.#context;
     redact?.(value);
-    const { items } = await store.listSecrets({ teamId, limit: most, order: "asc" });
-    if (items.length >= most) {
+    if ((await store.countSecrets(teamId)) >= most) {
       throw new SandkeepError("limit", `Cannot create the secret: the team has ${most} of them, and no more may be`);
     }
     const at = now();

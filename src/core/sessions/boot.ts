@@ -18,7 +18,7 @@ import type { ImageInfo, Machine, MachineRoot } from "../ports/runtime.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { fetchSource, type Source } from "../sandboxes/sources.ts";
 import { expiryOf } from "./lifetime.ts";
-import { startCommand } from "./start-command.ts";
+import { startSession } from "./start-command.ts";
 import type { Transitions } from "./transitions.ts";
 
 /** A booted machine, and its image if it booted from one. */
@@ -113,7 +113,7 @@ export class Boots {
       machine = made.machine;
       if ("image" in options.root && lacksDirectory(made.image, session)) await makeDirectory(machine, session);
       const start = made.image?.config?.start ?? (await this.#startOf(sandbox, options.root));
-      if (start) await startCommand(this.#context, machine, session, start);
+      if (start) await startSession(this.#context, machine, session, start);
       if (options.source) await fetchSource(this.#context, machine, session, options.source);
       const startedAt = await settled();
       const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);

@@ -12,11 +12,13 @@ export interface TemplateName {
 }
 
 const longest = 128;
+const nameParts = /^(?:([\w-]+)\/)?([\w-]+)(?::([\w.-]+))?$/;
 
 /** undefined for what no template can be called */
 export function parseTemplateName(text: string): TemplateName | undefined {
   if (text.length > 3 * longest) return undefined;
-  const [, team, name, tag] = /^(?:([\w-]+)\/)?([\w-]+)(?::([\w.-]+))?$/i.exec(text.toLowerCase()) ?? [];
+  // Some letters of other scripts become ASCII in lower case, so the text is matched before.
+  const [, team, name, tag] = nameParts.exec(text)?.map((part) => part?.toLowerCase()) ?? [];
   if (name === undefined || name.length > longest || (tag !== undefined && !isTag(tag))) return undefined;
   return { name, ...(team !== undefined && { team }), ...(tag !== undefined && { tag }) };
 }
@@ -31,19 +33,18 @@ export function newTemplateName(text: string, tags: readonly string[]): { name: 
   return { name: parsed.name, tags: all.length === 0 ? [defaultTag] : [...new Set(all)] };
 }
 
+/** in lower case, each once */
 export function tagsOf(tags: readonly string[]): string[] {
-  return tags.map((tag) => {
-    const small = tag.toLowerCase();
-    if (!isTag(small)) throw invalid(`"${tag.slice(0, 100)}" is not a tag of a-z, 0-9, ".", "-" and "_"`);
-    return small;
-  });
+  const wrong = tags.find((tag) => !isTag(tag));
+  if (wrong !== undefined) throw invalid(`"${wrong.slice(0, 100)}" is not a tag of a-z, 0-9, ".", "-" and "_"`);
+  return [...new Set(tags.map((tag) => tag.toLowerCase()))];
 }
 
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** a UUID would look like the id of a build */
 function isTag(text: string): boolean {
-  return /^[a-z0-9_.-]{1,128}$/.test(text) && !uuid.test(text);
+  return /^[\w.-]{1,128}$/.test(text) && !uuid.test(text);
 }
 
 function invalid(why: string): SandkeepError {

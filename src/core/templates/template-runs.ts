@@ -16,9 +16,11 @@ export interface Recipe extends Pick<BuildSpec, "images" | "plan" | "useCache" |
   prelude: number;
 }
 
-/** lines of a build's log that are kept, and characters of each */
+/** lines of a build's log that are kept, characters of each and of all */
 const mostLines = 20_000;
 const longestLine = 4000;
+const longestLog = 2 << 20;
+const logIsFull = "The log is full: the rest of the output is not kept";
 const interrupted = "The daemon was stopped while it built; build again";
 
 export class TemplateRuns {
@@ -47,10 +49,12 @@ export class TemplateRuns {
     this.#retries.close();
   }
 
-  start(owner: Owner, build: TemplateBuild, recipe: Recipe): void {
+  /** resolves when the build is over, whatever its outcome */
+  start(owner: Owner, build: TemplateBuild, recipe: Recipe): Promise<void> {
     const working = this.#run(owner, build, recipe).catch((error) => this.#context.logError(error));
     this.#running.add(working);
     void working.then(() => this.#running.delete(working));
+    return working;
   }
 
   async #run(owner: Owner, build: TemplateBuild, { prelude, ...spec }: Recipe): Promise<void> {
@@ -59,7 +63,8 @@ export class TemplateRuns {
     const { ended: _, ...lasting } = owner;
     try {
       const name = templateImage(build);
-      for await (const event of await this.#builds.build(lasting, { ...spec, name, vcpus: build.vcpus })) {
+      const size = { vcpus: build.vcpus, memory: build.memory };
+      for await (const event of await this.#builds.build(lasting, { ...spec, name, ...size })) {
         await log.take(event);
       }
       await log.end();
@@ -69,7 +74,7 @@ export class TemplateRuns {
       if (!known) this.#context.logError(error);
       const message = known ? messageOf(error) : "Cannot build the image: an internal error occurred";
       await log.fail(message).catch(this.#context.logError);
-      const reason = { message, ...(log.step !== undefined && { step: log.step }) };
+      const reason = { message, ...(log.step === undefined ? { during: "start" as const } : { step: log.step }) };
       await this.#store(build, () => this.#failed(build, reason));
     }
   }
@@ -105,27 +110,30 @@ export class TemplateRuns {
   async forgetUnnamed(templateId: string): Promise<void> {
     const { store } = this.#context;
     const named = new Set((await store.templateTags(templateId)).map(({ buildId }) => buildId));
-    for (const build of await store.templateBuilds(templateId, 1000)) {
-      if (build.state === "ready" && !named.has(build.id)) await this.#drop(build);
-    }
+    const builds = await store.templateBuilds(templateId, 1000);
+    await this.#drop(...builds.filter(({ id, state }) => state === "ready" && !named.has(id)));
   }
 
   /** the template was deleted meanwhile, or nothing names its build */
-  async #drop(build: TemplateBuild): Promise<void> {
+  async #drop(...builds: TemplateBuild[]): Promise<void> {
     const { runtime } = this.#context;
-    const image = (await runtime.images.list()).find(({ name }) => name === templateImage(build));
-    if (image?.owner !== undefined) await runtime.images.delete(`~${image.owner}~${image.name}`);
+    if (builds.length === 0) return;
+    const names = new Set(builds.map(templateImage));
+    const images = (await runtime.images.list()).filter(({ name }) => names.has(name));
+    for (const { name, owner } of images) if (owner !== undefined) await runtime.images.delete(`~${owner}~${name}`);
   }
 }
 
 /** Turns the events of a build into lines of its log. */
 class Log {
-  /** the step that runs, counted without the prelude; 0 is the prelude */
-  step: number | undefined;
+  /** the step that runs, counted without the prelude; 0 is what precedes the steps, undefined what follows them */
+  step: number | undefined = 0;
   readonly #context: Context;
   readonly #buildId: string;
   readonly #prelude: number;
   #number = 0;
+  /** characters so far */
+  #length = 0;
   /** the beginning of a line whose end was not printed yet, by stream */
   readonly #rest = { stdout: "", stderr: "" };
 
@@ -142,6 +150,9 @@ class Log {
       this.step = Math.max(0, event.index - this.#prelude);
       const total = event.total - this.#prelude;
       await this.#add(this.step === 0 ? "debug" : "info", `[${this.step || "base"}/${total}] ${event.text}`);
+    } else if (event.type === "start") {
+      this.step = undefined;
+      await this.#add("info", `[start] ${event.text}`);
     } else if (event.type === "note") await this.#add("warn", event.message);
     else if (event.type === "waiting") await this.#add("info", "Waiting for other builds to end");
     else if (event.type === "cached") await this.#add("debug", "This step is cached");
@@ -174,16 +185,14 @@ class Log {
 
   async #add(level: LogLevel, ...messages: string[]): Promise<void> {
     const { store, now } = this.#context;
-    const kept = messages.filter((message) => message !== "").slice(0, Math.max(0, mostLines - this.#number));
-    // The outcome is always in the log, whatever the build printed before.
-    if (level === "error" && kept.length === 0) kept.push(...messages);
-    if (kept.length === 0) return;
     const at = now();
-    const step = this.step;
+    const { step } = this;
+    // The outcome is always in the log, whatever the build printed before.
+    const kept = level === "error" ? messages : this.#fitting(messages);
     const lines = kept.map(
       (message): TemplateLogLine => ({
         at,
-        level,
+        level: message === logIsFull ? "warn" : level,
         message: message.slice(0, longestLine),
         ...(step !== undefined && { step }),
       }),
@@ -192,5 +201,18 @@ class Log {
     // A connection that broke leaves unknown whether they are there; a build must not fail for that.
     await write().catch((error) => (isSandkeepError(error, "unavailable") ? write() : Promise.reject(error)));
     this.#number += lines.length;
+  }
+
+  /** those that the log has room for, and once that there is no more room */
+  #fitting(messages: readonly string[]): string[] {
+    const kept: string[] = [];
+    for (const message of messages) {
+      if (message === "" || this.#length > longestLog) continue;
+      this.#length += message.length;
+      const isFull = this.#length > longestLog || this.#number + kept.length >= mostLines;
+      if (isFull) this.#length = Number.POSITIVE_INFINITY;
+      kept.push(isFull ? logIsFull : message);
+    }
+    return kept;
   }
 }

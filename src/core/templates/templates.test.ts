@@ -151,10 +151,68 @@ test("a build that prints 20,000 lines at once has all of them in its log", asyn
   expect([ready.state, lines[0]?.message]).toEqual(["ready", "19999"]);
 });
 
-test.each(["", "a b", "a/b", "a:", "a:b:c", "ä", `${"a".repeat(129)}`, "a:00000000-0000-4000-8000-000000000000"])(
-  "%j names no new template",
-  async (name) => {
-    const { templates, owner } = await made(fine);
-    await expect(templates.request(owner, { name })).rejects.toMatchObject({ code: "invalid" });
-  },
-);
+test("a log keeps so much, says that it is full, and has the outcome", async () => {
+  const { templates, owner } = await made(async function* () {
+    yield { type: "step", stage: "s", index: 2, total: 2, text: "RUN yes" };
+    yield { type: "output", stream: "stdout", text: "y\n".repeat(30_000) };
+    yield { type: "output", stream: "stdout", text: "y\n".repeat(30_000) };
+    throw new SandkeepError("invalid", "it ended with exit code 1");
+  });
+  const { template, build } = await templates.request(owner, { name: "loud" });
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  const query = { buildId: build.id, level: "debug", order: "desc", limit: 3 } as const;
+  const { lines } = await templates.log(owner, template.id, query);
+  expect(lines.map(({ message }) => message)).toEqual([
+    "it ended with exit code 1",
+    expect.stringContaining("The log is full"),
+    "y",
+  ]);
+});
+
+test("a team has few builds under way, and a template forgets old builds that no tag names", async () => {
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  const { templates, store, owner, other } = await made(async function* () {
+    await end;
+    yield { type: "done", took: 1 };
+  });
+  const begin = async (of: typeof owner) => {
+    const { template, build } = await templates.request(of, { name: "many" });
+    await templates.start(of, template.id, build.id, recipe);
+    return { template, build };
+  };
+  const all = await Promise.allSettled(Array.from({ length: 25 }, () => begin(owner)));
+  expect(all.filter(({ status }) => status === "fulfilled")).toHaveLength(20);
+  expect(all.find(({ status }) => status === "rejected")).toMatchObject({ reason: { code: "limit" } });
+  await begin(other);
+  resolve();
+  await templates.close();
+  const { template, build: tagged } = await begin(owner);
+  await templates.close();
+  for (let at = 0; at < 60; at++) await templates.request(owner, { name: "many" });
+  expect(await store.countTemplateBuilds(template.id)).toBe(52);
+  expect(await templates.use(owner, "many")).toMatchObject({ build: { id: tagged.id } });
+});
+
+test("an id stands for its template, whatever others are called", async () => {
+  const { templates, owner, other } = await made(fine);
+  const { template } = await templates.request(owner, { name: "first" });
+  for (const team of [owner, other]) await templates.request(team, { name: template.id });
+  expect(await templates.get(owner, template.id)).toMatchObject({ name: "first" });
+  expect(await templates.get(other, template.id)).toMatchObject({ name: template.id });
+});
+
+test.each([
+  "",
+  "a b",
+  "\u212Aelvin",
+  "a/b",
+  "a:",
+  "a:b:c",
+  "ä",
+  `${"a".repeat(129)}`,
+  "a:00000000-0000-4000-8000-000000000000",
+])("%j names no new template", async (name) => {
+  const { templates, owner } = await made(fine);
+  await expect(templates.request(owner, { name })).rejects.toMatchObject({ code: "invalid" });
+});

@@ -1,5 +1,6 @@
 /** Templates of a team: request and start their builds, find, tag, publish and delete them. */
 
+import { FairSemaphore } from "../../base/fair-semaphore.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
@@ -47,14 +48,19 @@ export interface UsableTemplate extends RequestedBuild {
 
 /** most builds in the description of a template */
 const mostBuilds = 100;
-/** most builds of a team that wait or run */
+/** most builds of a team that run or wait for their turn */
 const mostOpen = 20;
-/** most builds of a template that are remembered; it must be deleted before it can have more */
-const mostRemembered = 1000;
+/** builds of a template that are remembered besides those that tags name */
+const mostRemembered = 50;
+/** most templates of a team, and most tags of a template */
+const mostTemplates = 1000;
+const mostTags = 500;
+const templateId = /^[a-z0-9]{20}$/;
 
 export class Templates {
   readonly #context: Context;
   readonly #runs: TemplateRuns;
+  readonly #turns = new FairSemaphore({ ofTeam: mostOpen });
 
   constructor(context: Context, builds: Builds) {
     this.#context = context;
@@ -73,7 +79,6 @@ export class Templates {
   async request({ teamId }: Owner, wanted: TemplateRequest): Promise<RequestedBuild> {
     const { limits } = this.#context;
     const { name, tags } = newTemplateName(wanted.name, wanted.tags ?? []);
-    await this.#requireFew(teamId);
     const template = await this.#getOrCreate(teamId, name);
     const vcpus = wanted.vcpus ?? limits.defaultVcpus;
     const memory = wanted.memory ?? vcpus * memoryPerVcpu;
@@ -84,12 +89,22 @@ export class Templates {
   async start(owner: Owner, templateId: string, buildId: string, recipe: Recipe): Promise<TemplateBuild> {
     const { store, now } = this.#context;
     const { build } = await this.#build(owner, templateId, buildId);
-    const building = await store.moveTemplateBuild(build.id, ["waiting"], "building", { updatedAt: now() });
-    if (!building) {
-      throw new SandkeepError("conflict", `Cannot start build "${buildId}": it was started already`);
+    const release = this.#turns.tryEnter(owner.teamId);
+    if (!release) {
+      throw new SandkeepError("limit", `Cannot build the template: ${mostOpen} builds of the team run already`);
     }
-    this.#runs.start(owner, building, recipe);
-    return building;
+    let ended: Promise<void> | undefined;
+    try {
+      const building = await store.moveTemplateBuild(build.id, ["waiting"], "building", { updatedAt: now() });
+      if (!building) {
+        throw new SandkeepError("conflict", `Cannot start build "${buildId}": it was started already`);
+      }
+      ended = this.#runs.start(owner, building, recipe);
+      return building;
+    } finally {
+      if (ended) void ended.then(release);
+      else release();
+    }
   }
 
   async build(caller: Caller, templateId: string, buildId: string): Promise<TemplateBuild> {
@@ -142,6 +157,10 @@ export class Templates {
     const template = await this.get(caller, target);
     const build = await this.#tagged(template, parseTemplateName(target)?.tag);
     if (!build) throw notThere(target);
+    const there = (await store.templateTags(template.id)).map(({ tag }) => tag);
+    if (new Set([...there, ...wanted]).size > mostTags) {
+      throw new SandkeepError("limit", `Cannot tag the template "${template.name}": it may have ${mostTags} tags`);
+    }
     const at = now();
     await store.setTemplateTags(template.id, wanted, build.id, at);
     await this.#runs.forgetUnnamed(template.id).catch(this.#context.logError);
@@ -203,9 +222,12 @@ export class Templates {
 
   async #find({ teamId }: Caller, { team, name }: { team?: string; name: string }): Promise<Template | undefined> {
     const { store } = this.#context;
+    const mayBeId = team === undefined && templateId.test(name);
+    const withId = mayBeId ? await store.getTemplate(name) : undefined;
+    // An id of the team's own comes first: no name can take its place.
+    if (withId?.teamId === teamId) return withId;
     const owner = team === undefined ? teamId : (await store.findTeam(team))?.id;
-    const named = owner === undefined ? undefined : await store.findTemplate(owner, name);
-    const found = named ?? (team === undefined ? await store.getTemplate(name) : undefined);
+    const found = (owner === undefined ? undefined : await store.findTemplate(owner, name)) ?? withId;
     return found && (found.teamId === teamId || found.isPublic) ? found : undefined;
   }
 
@@ -238,6 +260,9 @@ export class Templates {
     const { store, ids, now } = this.#context;
     const there = await store.findTemplate(teamId, name);
     if (there) return there;
+    if ((await store.countTemplates(teamId)) >= mostTemplates) {
+      throw new SandkeepError("limit", `Cannot create the template "${name}": the team has ${mostTemplates} of them`);
+    }
     const at = now();
     const template = { id: ids.template(), teamId, name, isPublic: false, createdAt: at, updatedAt: at, spawns: 0 };
     try {
@@ -251,14 +276,11 @@ export class Templates {
   }
 
   async #insertBuild(
-    { id: templateId, name }: Template,
+    { id: templateId }: Template,
     facts: Pick<TemplateBuild, "tags" | "vcpus" | "memory">,
   ): Promise<TemplateBuild> {
     const { store, ids, now } = this.#context;
-    if ((await store.countTemplateBuilds(templateId)) >= mostRemembered) {
-      const why = `it has had ${mostRemembered} builds; delete it to begin again`;
-      throw new SandkeepError("limit", `Cannot build the template "${name}": ${why}`);
-    }
+    await store.pruneTemplateBuilds(templateId, mostRemembered);
     const at = now();
     const build: TemplateBuild = {
       id: ids.build(),
@@ -270,14 +292,6 @@ export class Templates {
     };
     await store.insertTemplateBuild(build);
     return build;
-  }
-
-  async #requireFew(teamId: string): Promise<void> {
-    const { store } = this.#context;
-    const building = await store.templateBuildsIn(["building"]);
-    const templates = await Promise.all(building.map(({ templateId }) => store.getTemplate(templateId)));
-    if (templates.filter((template) => template?.teamId === teamId).length < mostOpen) return;
-    throw new SandkeepError("limit", `Cannot build the template: ${mostOpen} builds of the team run already`);
   }
 }
 

@@ -59,6 +59,15 @@ export function secretStore(db: Database): SecretRecords {
       return deleted !== undefined;
     }),
 
+    async countSecrets(teamId) {
+      const { count } = await db
+        .selectFrom("secrets")
+        .select((eb) => eb.fn.countAll<number | string>().as("count"))
+        .where("team_id", "=", teamId)
+        .executeTakeFirstOrThrow();
+      return Number(count);
+    },
+
     listSecrets(query) {
       const { teamId, order } = query;
       return readPage<Row<Secret>, Secret>(

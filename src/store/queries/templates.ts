@@ -78,6 +78,15 @@ export function templateStore(db: Database): TemplateRecords {
       );
     },
 
+    async countTemplates(teamId) {
+      const { count } = await db
+        .selectFrom("templates")
+        .select((eb) => eb.fn.countAll<number | string>().as("count"))
+        .where("team_id", "=", teamId)
+        .executeTakeFirstOrThrow();
+      return Number(count);
+    },
+
     updateTemplate: durable((id, changes) =>
       first(
         db.updateTable("templates").set(templates.toChanges(changes)).where("id", "=", id).returningAll(),
@@ -150,6 +159,36 @@ export function templateStore(db: Database): TemplateRecords {
         .execute();
       return rows.map(builds.toValue);
     },
+
+    pruneTemplateBuilds: durable((templateId, keep) =>
+      db.transaction().execute(async (tx) => {
+        const old = await tx
+          .selectFrom("template_builds")
+          .select("id")
+          .where("template_id", "=", templateId)
+          .orderBy("created_at", "desc")
+          .orderBy("id", "desc")
+          .offset(keep)
+          .limit(mostRows)
+          .execute();
+        if (old.length === 0) return 0;
+        const named = tx.selectFrom("template_tags").select("build_id").where("template_id", "=", templateId);
+        const deleted = await tx
+          .deleteFrom("template_builds")
+          .where(
+            "id",
+            "in",
+            old.map(({ id }) => id),
+          )
+          .where("state", "!=", "building")
+          .where("id", "not in", named)
+          .returning("id")
+          .execute();
+        const gone = deleted.map(({ id }) => id);
+        if (gone.length > 0) await tx.deleteFrom("template_logs").where("build_id", "in", gone).execute();
+        return gone.length;
+      }),
+    ),
 
     async countTemplateBuilds(templateId) {
       const { count } = await db

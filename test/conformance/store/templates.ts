@@ -76,6 +76,29 @@ export function templatesSuite(host: () => StoreHost): void {
       expect((await store.templateBuildsIn(["building"])).map(({ id }) => id)).toContain(open.id);
     });
 
+    test("old builds are forgotten, except those that a tag names or that run; counts are of one team", async () => {
+      const { store } = host();
+      const { teamId } = await newOwner(store);
+      const template = templateOf(teamId);
+      await store.insertTemplate(template);
+      const states = ["ready", "building", "failed", "waiting", "ready"] as const;
+      const builds = states.map((state, at) => buildOf(template.id, { state, createdAt: noon + at }));
+      for (const build of builds) await store.insertTemplateBuild(build);
+      await store.setTemplateTags(template.id, ["a"], builds[0]?.id ?? "", noon);
+      const line = { at: noon, level: "info", message: "m" } as const;
+      // More lines than a statement can have.
+      await store.addTemplateLog(builds[2]?.id ?? "", 0, Array(6000).fill(line));
+      expect([
+        await store.pruneTemplateBuilds(template.id, 1),
+        await store.pruneTemplateBuilds(template.id, 1),
+      ]).toEqual([2, 0]);
+      const left = (await store.templateBuilds(template.id, 9)).map(({ id }) => id);
+      expect(left).toEqual([builds[4], builds[1], builds[0]].map((build) => build?.id));
+      const log = { buildId: builds[2]?.id ?? "", level: "debug", order: "asc", limit: 10 } as const;
+      expect(await store.templateLog(log)).toEqual([]);
+      expect([await store.countTemplates(teamId), await store.countTemplates("none")]).toEqual([1, 0]);
+    });
+
     test("a log is read by level, from both ends, and goes with its template", async () => {
       const { store } = host();
       const template = templateOf((await newOwner(store)).teamId);
@@ -138,6 +161,7 @@ export function templatesSuite(host: () => StoreHost): void {
       expect(next).toStrictEqual({ ...secret, value: "w", version: 2, updatedAt: noon + 1 });
       const list = { teamId, limit: 5, order: "asc" } as const;
       expect((await store.listSecrets(list)).items).toStrictEqual([next]);
+      expect([await store.countSecrets(teamId), await store.countSecrets(other.teamId)]).toEqual([1, 0]);
       expect([await store.deleteSecret(secret.id), await store.deleteSecret(secret.id)]).toEqual([true, false]);
     });
   });

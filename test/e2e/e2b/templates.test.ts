@@ -1,9 +1,9 @@
 /** Templates and secrets of E2B: its own SDK and command line use them, unmodified, and sandboxes start from templates. */
 
 import { randomBytes } from "node:crypto";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { BuildError, Sandbox, Secret, SecretNotFoundError, Template, waitForFile } from "e2b";
+import { BuildError, Sandbox, Secret, SecretNotFoundError, Template, waitForFile, waitForPort } from "e2b";
 import { beforeAll, expect, test } from "vitest";
 import { hashKey } from "../../../src/daemon/secrets.ts";
 import { openStore } from "../../../src/store/sql-store.ts";
@@ -134,6 +134,94 @@ test("tags name builds, and a build that fails changes none of them", async () =
   });
   const backward = await ask("GET", `${of}/logs?direction=backward&limit=2&level=warn`);
   expect(backward.json.logs.map(({ level }: { level: string }) => level)).toEqual(["error", "warn"]);
+});
+
+test("every method of the builder does what it says, and many files are sent at once", async () => {
+  await using undo = new AsyncDisposableStack();
+  const folder = await tempDir(undo);
+  await mkdir(join(folder, "pkg"));
+  await writeFile(join(folder, "pkg/package.json"), '{"name":"greeter","version":"1.0.0","main":"index.js"}');
+  await writeFile(join(folder, "pkg/index.js"), "module.exports = 'hello from npm'");
+  const names = Array.from({ length: 6 }, (_, at) => `f${at}`);
+  for (const name of names) await writeFile(join(folder, name), name);
+  await writeFile(join(folder, "ignored"), "");
+  await writeFile(join(folder, ".dockerignore"), "ignored\n");
+  await symlink("f0", join(folder, "link"));
+  const template = Template({ fileContextPath: folder })
+    .fromTemplate("base")
+    .setWorkdir("/srv/app")
+    .setUser("root")
+    .copy(names, "files/")
+    .copyItems([
+      { src: "link", dest: "files/kept-link" },
+      { src: "link", dest: "resolved", resolveSymlinks: true, mode: 0o604, user: "user" },
+      { src: "f1", dest: "plain", gzip: false, forceUpload: true },
+      { src: "*", dest: "all/" },
+    ])
+    .makeDir(["made", "made too"], { mode: 0o705 })
+    .rename("files/f5", "made/f5")
+    .remove("files/f4", { force: true })
+    .makeSymlink("made/f5", "linked")
+    .setUser("builder")
+    .setWorkdir("/home/builder")
+    .runCmd(["id -un > who", "pwd >> who"])
+    .copy("pkg", "pkg")
+    .npmInstall("./pkg")
+    .skipCache()
+    .runCmd("date +%N > forced")
+    .setReadyCmd("test -f forced");
+  await Template.build(template, "methods");
+  const script = [
+    "cat who; ls /srv/app/files | wc -l; ls /srv/app/all | wc -l; node -p 'require(\"greeter\")'",
+    "cd /srv/app; cat files/kept-link resolved plain linked; echo; stat -c '%U %a' resolved 'made too' files/f0; cat ~/forced",
+  ].join(";");
+  const built = await outputOf("methods", script);
+  expect(built.split("\n").slice(0, -2)).toEqual([
+    "builder",
+    "/home/builder",
+    "5",
+    "9",
+    "hello from npm",
+    "f0f0f1f5",
+    "user 604",
+    "root 705",
+    "root 644",
+  ]);
+  await Template.build(template, "methods");
+  expect((await outputOf("methods", script)).split("\n").at(-2)).not.toBe(built.split("\n").at(-2));
+});
+
+test("a start command that fails, fails the build; a Dockerfile's CMD starts without a wait", async () => {
+  const broken = Template()
+    .fromImage("base")
+    .runCmd("seq 30000") // more lines than the log keeps
+    .setStartCmd("echo port is taken >&2; exit 3", waitForPort(1));
+  const lines: string[] = [];
+  const onBuildLogs = ({ message }: { message: string }) => void lines.push(message);
+  const failed = Template.build(broken, "starts", { onBuildLogs });
+  await expect(failed).rejects.toThrow(/start command ended with exit code 3.*\s.*port is taken/);
+  expect(lines).toContain("12345");
+  expect(lines.filter((line) => line.includes("log is full"))).toHaveLength(1);
+  const { json } = await ask("GET", "/templates/starts");
+  const of = `/templates/${json.templateID}/builds/${json.builds[0].buildID}`;
+  expect((await ask("GET", `${of}/status?logsOffset=20000`)).json).toMatchObject({
+    status: "error",
+    reason: { step: "finalize" },
+    logEntries: [{ level: "warn" }, { level: "error" }],
+  });
+  await expect(Sandbox.create("starts")).rejects.toThrow(/404/);
+  const unknown = Template.build(Template().fromImage("no-such-image"), "starts");
+  await expect(unknown).rejects.toThrow(/image "no-such-image" is not here/);
+  const { json: after } = await ask("GET", "/templates/starts");
+  const status = await ask("GET", `/templates/${json.templateID}/builds/${after.builds[0].buildID}/status`);
+  expect(status.json.reason).toMatchObject({ step: "base" });
+
+  const file = 'FROM e2bdev/base\nENV A=1\nARG B=2\nWORKDIR /srv\nRUN echo "$A$B" > made\nCMD ["sleep", "1000"]\n';
+  await Template.build(Template().fromDockerfile(file), "starts");
+  const begin = performance.now();
+  expect(await outputOf("starts", "cat made; pwd; id -un; pgrep -fx 'sleep 1000' | wc -l")).toBe("12\n/srv\nuser\n1\n");
+  // The wait of 20 s that the SDK adds is not repeated at each start.
+  expect(performance.now() - begin).toBeLessThan(20_000);
 });
 
 test("the command line builds from a Dockerfile, lists, publishes and deletes", async () => {

@@ -3,12 +3,12 @@
 import { expect, test } from "vitest";
 import { emptySettings } from "../../kit/dockerfile/dockerfile.ts";
 import { recipeOf } from "./recipe.ts";
-import type { Step } from "./schemas.ts";
+import type { StartBody, Step } from "./schemas.ts";
 
 const image = { name: "debian", candidates: ["debian"] };
 const hash = "0".repeat(64);
 
-function planOf(steps: Step[], { inherits = false, ...body } = {}) {
+function planOf(steps: Step[], { inherits = false, ...body }: { inherits?: boolean } & Partial<StartBody> = {}) {
   const recipe = recipeOf({ image, inherits }, { steps, ...body });
   const settings = { ...emptySettings(), env: { PATH: "/bin" }, user: "root", cwd: "/srv", start: { command: "old" } };
   const [stage] = recipe.plan(new Map([["debian", settings]])).stages;
@@ -56,4 +56,19 @@ test("a template takes over user, directory and start command of a template, and
   const own = { ...inherits, startCmd: "new", readyCmd: "true", force: true };
   const { settings, recipe } = planOf([], own);
   expect([settings?.start, recipe.useCache, recipe.prelude]).toEqual([{ command: "new", ready: "true" }, false, 0]);
+  // Clients add this wait to the CMD of a Dockerfile.
+  const guessed = planOf([], { startCmd: "new", readyCmd: "sleep 20" });
+  expect(guessed.settings?.start).toEqual({ command: "new" });
+});
+
+test("variables that repeat each other are refused before they fill the memory", () => {
+  const many = "$A".repeat(30_000);
+  const steps = ["x", many, many, many, many].map((text) => ({ type: "ENV", args: ["A", text] }));
+  expect(() => planOf(steps)).toThrow(/step 3: a text becomes too long/);
+  const long = { type: "ENV", args: ["A", "x".repeat(60_000)] };
+  expect(() => planOf([long, { type: "WORKDIR", args: ["$A$A"] }])).toThrow(/step 2: a text becomes too long/);
+  const wide = Array.from({ length: 20 }, (_, at) => ({ type: "ENV", args: [`V${at}`, "x".repeat(60_000)] }));
+  expect(() => planOf(wide)).toThrow(/step 18: the variables are too long together/);
+  const names = Array.from({ length: 1001 }, (_, at) => [`V${at}`, ""]).flat();
+  expect(() => planOf([{ type: "ENV", args: names }])).toThrow(/more than 1000 variables/);
 });

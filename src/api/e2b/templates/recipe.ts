@@ -12,6 +12,14 @@ import type { StartBody, Step } from "./schemas.ts";
 /** user and directory of a template that begins with an image */
 const plain = { user: "user", cwd: "/home/user" };
 
+/** most characters of a text whose variables are expanded, of all variables together, and most variables */
+const longestText = 64 << 10;
+const longestEnvironment = 1 << 20;
+const mostVariables = 1000;
+
+/** what clients send as the ready command of a Dockerfile's CMD: a wait, which their users did not ask for */
+const clientsGuess = "sleep 20";
+
 export interface RecipeBase {
   image: WantedImage;
   /** whether user, directory and start command are those of the image */
@@ -23,7 +31,8 @@ export function recipeOf(base: RecipeBase, body: StartBody): Recipe {
   const given = steps ?? [];
   // Faults are found now, while the client can be answered; the image's own settings change none of them.
   planOf(base, given, emptySettings());
-  const start = { ...(startCmd && { command: startCmd }), ...(readyCmd && { ready: readyCmd }) };
+  const ready = startCmd && readyCmd === clientsGuess ? undefined : readyCmd;
+  const start = { ...(startCmd && { command: startCmd }), ...(ready && { ready }) };
   return {
     images: [base.image],
     prelude: preludeOf(base).length,
@@ -91,7 +100,7 @@ class StepPlanner {
       if (source === "" || target === "") throw wrong(number, "COPY needs a source and a target");
       if (filesHash === undefined) throw wrong(number, "COPY needs `filesHash`");
       if (mode !== "" && !/^0?[0-7]{3,4}$/.test(mode)) throw wrong(number, `"${mode.slice(0, 20)}" is no mode`);
-      const path = absolutePath(this.#settings.cwd || "/", this.#expanded(target));
+      const path = absolutePath(this.#settings.cwd || "/", this.#expanded(target, number));
       return {
         kind: "copy",
         from: { upload: filesHash },
@@ -104,7 +113,7 @@ class StepPlanner {
     },
     WORKDIR: ({ args: [path = ""], number }) => {
       if (path === "") throw wrong(number, "WORKDIR needs a path");
-      this.#settings.cwd = absolutePath(this.#settings.cwd || "/", this.#expanded(path));
+      this.#settings.cwd = absolutePath(this.#settings.cwd || "/", this.#expanded(path, number));
       return { kind: "directory", path: this.#settings.cwd, user: this.#user };
     },
     USER: ({ args: [name = "", sudo = "false"], number }) => {
@@ -125,8 +134,12 @@ class StepPlanner {
       for (let at = 0; at < args.length; at += 2) {
         const [name = "", value = ""] = args.slice(at, at + 2);
         if (!/^[^=\0]{1,256}$/.test(name)) throw wrong(number, `"${name.slice(0, 100)}" is no name of a variable`);
-        this.#settings.env[name] = this.#expanded(value, before);
+        this.#settings.env[name] = this.#expanded(value, number, before);
       }
+      const pairs = Object.entries(this.#settings.env);
+      const length = pairs.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+      if (pairs.length > mostVariables) throw wrong(number, `there are more than ${mostVariables} variables`);
+      if (length > longestEnvironment) throw wrong(number, "the variables are too long together");
       return { kind: "setting" };
     },
   };
@@ -135,14 +148,20 @@ class StepPlanner {
     return this.#settings.user || "root";
   }
 
-  #expanded(text: string, env: Record<string, string> = this.#settings.env): string {
-    const variables = new Map(Object.entries(env));
-    const name = "[A-Za-z_][A-Za-z0-9_]*";
-    return text.replaceAll(new RegExp(`\\$(?:\\{(${name})\\}|(${name}))`, "g"), (_, braced?: string, bare?: string) => {
-      return variables.get(braced ?? bare ?? "") ?? "";
+  /** counts while it expands: a variable that repeats another one many times would fill the memory in a few steps */
+  #expanded(text: string, number: number, env: Record<string, string> = this.#settings.env): string {
+    let length = text.length;
+    return text.replaceAll(variable, (written: string, braced?: string, bare?: string) => {
+      const name = braced ?? bare ?? "";
+      const value = Object.hasOwn(env, name) ? (env[name] ?? "") : "";
+      length += value.length - written.length;
+      if (length > longestText) throw wrong(number, "a text becomes too long when its variables are expanded");
+      return value;
     });
   }
 }
+
+const variable = /\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))/g;
 
 interface Given {
   args: string[];

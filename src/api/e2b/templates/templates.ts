@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import { json } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf } from "../request.ts";
-import { snapshotCalled } from "../snapshots.ts";
+import { isSnapshotId, snapshotCalled } from "../snapshots.ts";
 import { buildRoutes } from "./builds.ts";
 import { templateSchemas } from "./schemas.ts";
 import * as wire from "./wire.ts";
@@ -86,9 +86,11 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
   // A snapshot is deleted here too, since a sandbox can start from either.
   app.delete("/templates/:id", async (c) => {
     queryOf(c, emptyQuery);
-    const snapshot = await snapshotCalled(dialect, c.get("owner"), c.req.param("id"));
-    if (snapshot) await core.snapshots.delete(c.get("owner"), snapshot.id);
-    else await core.templates.delete(c.get("owner"), c.req.param("id"));
+    const [owner, id] = [c.get("owner"), c.req.param("id")];
+    const isTemplate = !isSnapshotId(id) && (await core.templates.lookUp(owner, id))?.teamId === owner.teamId;
+    const snapshot = isTemplate ? undefined : await snapshotCalled(dialect, owner, id);
+    if (snapshot) await core.snapshots.delete(owner, snapshot.id);
+    else await core.templates.delete(owner, id);
     return nothing();
   });
 }

@@ -35,7 +35,7 @@ export function templateFiles(dialect: Dialect): Hono<{ Bindings: Connection }> 
     const owner = await ownerOfToken(dialect, subject(hash, expiry), c.req.param("token"));
     if (expiry * 1000 < clock()) throw new Refusal(401, "Cannot take the files: the address has expired");
     requireRead(owner, c.req);
-    await core.builds.keepUpload(owner, hash, bodyBytes(c.req.raw));
+    await core.builds.keepUpload(owner, hash, bodyBytes(c.req.raw), c.req.raw.signal);
     return new Response(null, { status: 200, headers: { "content-length": "0" } });
   });
   return app;

@@ -63,7 +63,9 @@ export function status(build: TemplateBuild, lines: TemplateLogLine[]): object {
     status: statuses[build.state],
     logs: lines.map(({ message }) => message),
     logEntries: lines.map(logLine),
-    ...(reason && { reason: { message: reason.message, ...stepOf(reason.step) } }),
+    ...(reason && {
+      reason: { message: reason.message, ...(reason.during ? { step: "finalize" } : stepOf(reason.step)) },
+    }),
   };
 }
 

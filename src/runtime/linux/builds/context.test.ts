@@ -59,6 +59,10 @@ test("files, directories and links are found at their paths, and nothing stays o
   expect(context.find("dir/same")).toMatchObject({ type: "file" });
   expect(context.find("dir/pipe")).toBeUndefined();
   expect(context.find("loop")).toBeUndefined();
+  const keepsLinks = { keepsLinks: true };
+  expect(context.find("loop", keepsLinks)).toEqual({ path: "loop", type: "file" });
+  expect(context.find("link/b", keepsLinks)).toEqual({ path: "dir/sub/b", type: "file" });
+  expect(await namesIn(context.archive("link"))).toEqual(["link -> dir/sub="]);
   expect(context.names("")).toEqual(["a.txt", "dir", "link", "loop"]);
   expect(await namesIn(context.archive("dir"))).toEqual(["same=one", "sub=", "sub/b=two", "up -> /../../a.txt="]);
   expect(await namesIn(context.archive("a.txt"))).toEqual(["a.txt=one"]);

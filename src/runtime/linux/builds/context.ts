@@ -85,12 +85,12 @@ class Context implements BuildContext {
     this.#digests.clear();
   }
 
-  find(path: string): ContextEntry | undefined {
-    const found = this.#follow(byteString(path));
+  find(path: string, { keepsLinks = false } = {}): ContextEntry | undefined {
+    const found = this.#follow(byteString(path), keepsLinks);
     const node = found === undefined ? undefined : this.#node(found);
     const text = found === undefined ? undefined : textOf(found);
-    if (text === undefined || !node || node.type === "symlink") return undefined;
-    return { path: text, type: node.type };
+    if (text === undefined || !node) return undefined;
+    return { path: text, type: node.type === "directory" ? "directory" : "file" };
   }
 
   /** without names that are no text: no instruction can spell them, but copies of directories have them */
@@ -195,8 +195,8 @@ class Context implements BuildContext {
     return isOpen ? node : undefined;
   }
 
-  /** the path with links resolved; a link above the root leads to the root */
-  #follow(path: string): string | undefined {
+  /** the path with links resolved, except a last one that is kept; a link above the root leads to the root */
+  #follow(path: string, keepsLast: boolean): string | undefined {
     let left = mostLinks;
     let at = "";
     const names = path.split("/").reverse();
@@ -209,7 +209,7 @@ class Context implements BuildContext {
       const next = below(at, name);
       const node = this.#nodes.get(next);
       if (!node) return undefined;
-      if (node.type !== "symlink") at = next;
+      if (node.type !== "symlink" || (keepsLast && names.length === 0)) at = next;
       else if (left-- === 0) return undefined;
       else {
         if (node.target.startsWith("/")) at = "";
