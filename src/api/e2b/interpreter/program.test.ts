@@ -12,6 +12,7 @@ test("the program has its server, its kernels and nothing else, and is small eno
     "handlers.py",
     "javascript_kernel.mjs",
     "jupyter_kernel.py",
+    "kernel_forker.py",
     "outputs.py",
     "pipe_kernel.py",
     "python_kernel.py",

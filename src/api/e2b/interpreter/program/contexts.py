@@ -4,10 +4,9 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 import uuid
 
-from jupyter_kernel import JupyterKernel, KernelDied
+from jupyter_kernel import InstalledKernel, JupyterKernel, KernelDied
 from pipe_kernel import BashKernel, JavaScriptKernel
 
 ALIASES = {"js": "javascript", "ts": "typescript", "py": "python", "python3": "python", "sh": "bash"}
@@ -75,7 +74,8 @@ class Context:
 
 
 class Contexts:
-    def __init__(self, program, folder, home):
+    def __init__(self, forker, program, folder, home):
+        self._forker = forker
         self._program = program
         self._folder = folder
         self._home = home
@@ -137,8 +137,7 @@ class Contexts:
 
     def _kernel(self, language, cwd):
         if language == "python":
-            argv = [sys.executable, os.path.join(self._program, "python_kernel.py"), "-f", "{connection_file}"]
-            return JupyterKernel(argv, cwd, self._folder, sets_environment=True)
+            return JupyterKernel(self._forker.start, cwd, self._folder, sets_environment=True)
         if language in ("javascript", "typescript"):
             if shutil.which("node") is None:
                 raise Refusal(400, f"Cannot run {language}: the image has no Node")
@@ -148,7 +147,7 @@ class Contexts:
         argv = installed_kernel(language)
         if argv is None:
             raise Refusal(400, f"Cannot run {language[:64]}: the image has no Jupyter kernel for it")
-        return JupyterKernel(argv, cwd, self._folder)
+        return JupyterKernel(lambda file, at: InstalledKernel(argv, file, at), cwd, self._folder)
 
 
 def installed_kernel(language):

@@ -19,11 +19,49 @@ class KernelDied(Exception):
     """The kernel's process has ended."""
 
 
+def describe_end(status):
+    """A process's end in words; a negative status is the signal that ended it."""
+    return f"the kernel was ended by signal {-status}" if status < 0 else f"the kernel exited with {status}"
+
+
+class InstalledKernel:
+    """The process of a kernel that is a program of the image."""
+
+    def __init__(self, argv, file, cwd):
+        # A session of its own, so that an interrupt reaches the children of the code too.
+        self._process = subprocess.Popen(
+            [word.replace("{connection_file}", file) for word in argv],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            # A kernel ends with the process that this names.
+            env={**os.environ, "JPY_PARENT_PID": str(os.getpid())},
+        )
+
+    def end(self):
+        """How it ended, in words; None while it runs."""
+        status = self._process.poll()
+        return None if status is None else describe_end(status)
+
+    def signal(self, number):
+        """To its process group."""
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    async def kill(self):
+        self.signal(signal.SIGKILL)
+        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+
+
 class JupyterKernel:
-    def __init__(self, argv, cwd, folder, sets_environment=False):
+    def __init__(self, begin, cwd, folder, sets_environment=False):
+        """`begin` starts the process, with a connection file and a directory."""
         self.cwd = cwd
         self.sets_environment = sets_environment
-        self._argv = argv
+        self._begin = begin
         self._folder = folder
         self._process = None
         self._ready = None
@@ -40,17 +78,7 @@ class JupyterKernel:
             json.dump(
                 {**ports, "transport": "ipc", "ip": self._place, "key": self._key, "signature_scheme": "hmac-sha256"}, out
             )
-        argv = [word.replace("{connection_file}", file) for word in self._argv]
-        # A session of its own, so that an interrupt reaches the children of the code too.
-        self._process = subprocess.Popen(
-            argv,
-            cwd=self.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            # A kernel ends with the process that this names.
-            env={**os.environ, "JPY_PARENT_PID": str(os.getpid())},
-        )
+        self._process = self._begin(file, self.cwd)
 
     async def start(self):
         if self._process is None:
@@ -68,18 +96,22 @@ class JupyterKernel:
         self._iopub.setsockopt(zmq.SUBSCRIBE, b"")
 
     async def _answer(self):
+        deadline = time.monotonic() + START_PATIENCE
+        while not os.path.exists(f"{self._place}-1"):
+            await self._wait_for_start(deadline, 0.002)
         self._connect()
         # A subscriber may join late, so ask until an answer comes on the channel of outputs.
-        deadline = time.monotonic() + START_PATIENCE
-        while time.monotonic() < deadline:
+        while True:
             await self._send("kernel_info_request", {})
-            until = time.monotonic() + 0.1
-            while (left := until - time.monotonic()) > 0:
-                message = await self._receive(self._iopub, left)
-                if message:
-                    return
-                self._require_alive()
-        raise KernelDied("the kernel did not answer")
+            if await self._receive(self._iopub, 0.05):
+                return
+            await self._wait_for_start(deadline, 0)
+
+    async def _wait_for_start(self, deadline, seconds):
+        self._require_alive()
+        if time.monotonic() > deadline:
+            raise KernelDied("the kernel did not answer")
+        await asyncio.sleep(seconds)
 
     async def execute(self, code, environment):
         """Yields Jupyter's messages of one execution as (type, content), until the kernel is idle again."""
@@ -90,7 +122,7 @@ class JupyterKernel:
             async for message in self._outputs(request):
                 yield message
         finally:
-            if environment and self._process.poll() is None:
+            if environment and self._process.end() is None:
                 await self._send(
                     "execute_request", execution("get_ipython().sandkeep_restore_environment()", silent=True)
                 )
@@ -119,18 +151,17 @@ class JupyterKernel:
             await self._shell.recv_multipart()
 
     def interrupt(self):
-        self._signal(signal.SIGINT)
+        self._process.signal(signal.SIGINT)
 
     async def stop(self):
         if self._process is None:
             return
-        self._signal(signal.SIGKILL)
         if self._ready is not None:
             self._ready.cancel()
         for socket in self._sockets:
             socket.close(0)
         self._sockets = []
-        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        await self._process.kill()
         for suffix in (".json", "-1", "-2", "-3", "-4", "-5"):
             try:
                 os.unlink(self._place + suffix)
@@ -138,16 +169,10 @@ class JupyterKernel:
                 pass
         self._process = self._ready = None
 
-    def _signal(self, number):
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
-
     def _require_alive(self):
-        status = self._process.poll()
-        if status is not None:
-            raise KernelDied(f"the kernel was ended by signal {-status}" if status < 0 else f"the kernel exited with {status}")
+        end = self._process.end()
+        if end is not None:
+            raise KernelDied(end)
 
     def _socket(self, kind, port):
         import zmq

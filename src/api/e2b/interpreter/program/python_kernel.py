@@ -1,26 +1,106 @@
-"""A Python kernel: ipykernel with the settings and the extra output formats that clients of the interpreter expect."""
+"""
+A Python kernel: ipykernel with the settings and the extra output formats that clients of the interpreter expect. Loading
+ipykernel takes most of a kernel's start, so one process loads it and forks a kernel for each order that it receives:
 
+  order    {"number", "file", "cwd"}       to start a kernel, with its connection file and directory
+  answer   {"number", "pid"}               when it has begun, from the kernel itself
+  answer   {"number", "status"}            when it has ended; a negative status is a signal
+
+Each is a packet of JSON. The end of the connection ends the process and its kernels.
+"""
+
+import gc
+import json
 import os
+import signal
+import site
+import socket
 import sys
-
-# Its import takes a third of the kernel's start, and no client of the interpreter debugs.
-sys.modules["debugpy"] = None
+import types
 
 PROGRAM = os.path.dirname(os.path.abspath(__file__))
 CHART = "application/vnd.e2b.chart.v1+json"
 DATA = "application/vnd.e2b.data.v1+json"
 
 
-def main():
+def load():
+    """Imports ipykernel without its debugger, completions and terminal: half of the time, and no client uses them."""
+    embed = types.ModuleType("IPython.terminal.embed")
+    embed.embed = embed_later
+    skipped = {"debugpy": None, "jedi": None, "IPython.terminal.embed": embed}
+    sys.modules.update(skipped)
+    import ipykernel.kernelapp  # noqa: F401
+
+    # What the user's code imports is the real one.
+    for name in skipped:
+        sys.modules.pop(name, None)
+
+
+def embed_later(**options):
+    from IPython.terminal.embed import embed
+
+    embed(**options)
+
+
+def serve(channel):
+    """Forks kernels until the connection ends. Returns only in a kernel, with its order."""
+    numbers = {}
+
+    def reap(*_):
+        for pid, number in list(numbers.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del numbers[pid]
+                tell(channel, number=number, status=os.waitstatus_to_exitcode(status))
+
+    signal.signal(signal.SIGCHLD, reap)
+    # Memory that a collection has not touched stays shared with the kernels.
+    gc.collect()
+    gc.freeze()
+    while data := channel.recv(1 << 16):
+        order = json.loads(data)
+        # A kernel is noted before its end is seen.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            # A session of its own, so that an interrupt reaches the children of the code too.
+            os.setsid()
+            tell(channel, number=order["number"], pid=os.getpid())
+            channel.close()
+            return order
+        numbers[pid] = order["number"]
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    for pid in numbers:
+        os.killpg(pid, signal.SIGKILL)
+    os._exit(0)
+
+
+def tell(channel, **message):
+    try:
+        channel.send(json.dumps(message).encode())
+    except OSError:
+        pass  # The server has ended, and this process ends at its next read.
+
+
+def run(file, cwd):
     from ipykernel.kernelapp import IPKernelApp
 
-    # As with `python -m`, modules are found in the working directory, and not beside this program.
-    sys.path[0] = ""
+    os.chdir(cwd)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    forget_program()
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    sys.argv[:] = ["ipykernel", "-f", file]
     app = IPKernelApp.instance()
     app.initialize(
         [
-            *sys.argv[1:],
+            f"--IPKernelApp.connection_file={file}",
+            # It ends with the process that forked it.
+            f"--IPKernelApp.parent_handle={os.getppid()}",
             "--log-level=40",
             "--InteractiveShell.colors=NoColor",
             "--HistoryManager.enabled=False",
@@ -32,6 +112,24 @@ def main():
     bundles.for_type_by_name("matplotlib.figure", "Figure", chart_of)
     bundles.for_type_by_name("pandas.core.frame", "DataFrame", data_of)
     app.start()
+
+
+def forget_program():
+    """Gives the user's code a Python as new: its modules are found in the working directory, and not beside this file."""
+    sys.path[0] = ""
+    sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and os.path.dirname(getattr(module, "__file__", None) or "") == PROGRAM:
+            del sys.modules[name]
+    # Packages that the user installs later are found, although the folder was not there when Python started.
+    if site.ENABLE_USER_SITE:
+        folder = site.getusersitepackages()
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError:
+            return
+        if folder not in sys.path:
+            site.addsitedir(folder)
 
 
 class Environment:
@@ -90,5 +188,11 @@ def charts():
     return sys.modules["sandkeep_charts"]
 
 
+def main(channel):
+    order = serve(channel)
+    run(order["file"], order["cwd"])
+
+
 if __name__ == "__main__":
-    main()
+    load()
+    main(socket.socket(fileno=int(sys.argv[1])))

@@ -6,10 +6,11 @@ output comes. It prints a line when it listens.
 import asyncio
 import os
 import signal
+import socket
 import sys
 import tempfile
 
-from contexts import Contexts
+import python_kernel
 
 PROGRAM = os.path.dirname(os.path.abspath(__file__))
 PORT = 49_999
@@ -17,11 +18,27 @@ PORT = 49_999
 LONGEST_BODY = 64 << 20
 
 
-async def main():
+def main():
+    # Kernels inherit this; a shell that starts with ignored interrupts cannot be interrupted.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    python_kernel.load()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Before there is an event loop, or anything else that cannot be forked.
+    forker = os.fork()
+    if forker == 0:
+        ours.close()
+        return python_kernel.main(theirs)
+    theirs.close()
+    asyncio.run(listen(forker, ours))
+
+
+async def listen(forker, channel):
+    # Loaded after the fork, so that kernels do not have them.
+    from contexts import Contexts
+    from kernel_forker import KernelForker
+
     with tempfile.TemporaryDirectory(prefix="interpreter-") as folder:
-        # Kernels inherit this; a shell that starts with ignored interrupts cannot be interrupted.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        contexts = Contexts(PROGRAM, folder, os.getcwd())
+        contexts = Contexts(KernelForker(forker, channel, PROGRAM), PROGRAM, folder, os.getcwd())
         contexts.prepare()
         # Loaded while the first kernel starts.
         from handlers import application
@@ -37,4 +54,4 @@ async def main():
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
