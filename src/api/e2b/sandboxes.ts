@@ -32,7 +32,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       const made = await core.sandboxes.create(owner, spec);
       // A client that gave up waiting creates another sandbox and never learns of this one.
       undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.logError);
-      if (body.templateID === interpreterTemplate) dialect.interpreters.ahead(owner, made.session);
+      if (body.templateID === interpreterTemplate) dialect.interpreters.ahead(owner, made);
       return json(wire.sandbox(made, accessTo(dialect, made, owner)), 201);
     });
   }

@@ -84,10 +84,24 @@ export function time(ms: number): string {
   return new Date(ms).toISOString();
 }
 
+/** what programs inside find in their environment about their sandbox */
+export function variables(it: Sandbox): Record<string, string> {
+  return {
+    E2B_SANDBOX: "true",
+    E2B_SANDBOX_ID: labelOf(it.id),
+    E2B_TEAM_ID: it.teamId,
+    E2B_TEMPLATE_ID: templateIdOf(it),
+  };
+}
+
+function templateIdOf(it: Sandbox): string {
+  const image = it.base.imageName ?? defaultTemplate;
+  return templateOfImage(image) ?? image;
+}
+
 /** older clients require `clientID` */
 function identity(it: Sandbox): object {
-  const image = it.base.imageName ?? defaultTemplate;
-  const templateID = templateOfImage(image) ?? image;
+  const templateID = templateIdOf(it);
   return { templateID, alias: notesOf(it).template ?? templateID, sandboxID: labelOf(it.id), clientID: "sandkeep" };
 }
 

@@ -12,10 +12,13 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
   const sandbox = sandboxOf(() => Sdk.create({ envs: { GLOBAL: "g", BOTH: "sandbox" }, timeoutMs: 300_000 }));
 
   test("a command runs as the user, in its home, with the sandbox's variables and its own", async () => {
-    const script = `echo "$GLOBAL $BOTH $OWN $E2B_SANDBOX"; pwd; whoami; echo "$HOME"; echo oops >&2`;
+    const own = "$E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEAM_ID $E2B_TEMPLATE_ID";
+    const script = `echo "$GLOBAL $BOTH $OWN ${own}"; pwd; whoami; echo "$HOME"; echo oops >&2`;
     const result = await sandbox().commands.run(script, { envs: { OWN: "o w n", BOTH: "command" } });
     expect(result).toMatchObject({ exitCode: 0, stderr: "oops\n" });
-    expect(result.stdout).toBe("g command o w n true\n/home/user\nuser\n/home/user\n");
+    expect(result.stdout).toBe(
+      `g command o w n true ${sandbox().sandboxId} team_default base\n/home/user\nuser\n/home/user\n`,
+    );
   });
 
   test("a command runs as another user and in another directory, if both exist", async () => {

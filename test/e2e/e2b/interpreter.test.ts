@@ -19,6 +19,14 @@ test("Python code returns its last value, and the next code finds its variables"
   expect(second.executionCount).toBe((first.executionCount ?? 0) + 1);
 });
 
+test("code finds its sandbox's id, and a package that is installed later, but no module of the interpreter", async () => {
+  const { text } = await sandbox().runCode("import os; os.environ['E2B_SANDBOX_ID']");
+  expect(text).toBe(sandbox().sandboxId);
+  const install = `import site; open(site.getusersitepackages() + "/later.py", "w").write("v = 'here'")`;
+  expect((await sandbox().runCode(`${install}\nimport later; later.v`)).text).toBe("here");
+  expect((await sandbox().runCode("import contexts")).error).toMatchObject({ name: "ModuleNotFoundError" });
+});
+
 test("an error has a name, a value and a traceback", async () => {
   const { error, results } = await sandbox().runCode("def f():\n  return 1 / 0\nf()");
   expect(results).toEqual([]);
@@ -105,6 +113,7 @@ test("JavaScript and TypeScript keep declarations, await at the top, import modu
   const js = (code: string) => sandbox().runCode(code, { language: "js" });
   expect((await js("const a = await Promise.resolve({ b: [1] }); console.log('out'); a")).text).toBe("{ b: [ 1 ] }");
   expect((await js("const a = 2; a + 1")).text).toBe("3");
+  expect((await js("(async () => a * 21)()")).text).toBe("42");
   expect((await js('import { join as j } from "node:path"; j("a", "b")')).text).toBe("a/b");
   expect((await js("undefined")).results).toEqual([]);
   const failed = await js("function f() { throw new TypeError('wrong') }; f()");
@@ -136,6 +145,7 @@ test.for([
   ["python", "kept = 1", "while True: pass", "print(kept)"],
   ["javascript", "let kept = 1", "for (;;) {}", "console.log(kept)"],
   ["javascript", "let kept = 1", "await new Promise(() => {})", "console.log(kept)"],
+  ["javascript", "let kept = 1", "new Promise(() => {})", "console.log(kept)"],
   ["bash", "kept=1", "while :; do sleep 0.05; done", "echo $kept"],
 ] as const)("%s code that takes too long is interrupted, and its context stays", async ([language, set, loop, get]) => {
   await sandbox().runCode(set, { language });
@@ -146,6 +156,10 @@ test.for([
 test("a kernel that dies is reported, and the next code gets a new one", async () => {
   expect((await sandbox().runCode("import os; os._exit(3)")).error).toMatchObject({ name: "KernelDied" });
   expect(await sandbox().runCode("1")).toMatchObject({ text: "1", executionCount: 1 });
+  // All kernels of Python have one parent.
+  const forker = "import os; os.kill(os.getppid(), 9); import time; time.sleep(60)";
+  expect((await sandbox().runCode(forker)).error).toMatchObject({ name: "KernelDied" });
+  expect(await sandbox().runCode("2")).toMatchObject({ text: "2", executionCount: 1 });
 });
 
 test("code needs the sandbox's access token, and contexts need the token for traffic that is not public", async () => {

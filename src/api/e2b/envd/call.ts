@@ -1,12 +1,13 @@
 /** An authenticated request to envd: its sandbox, the owner, and the user inside the sandbox. */
 
-import type { Owner, Session } from "../../../core/model/sandbox.ts";
+import type { Owner, Sandbox, Session } from "../../../core/model/sandbox.ts";
 import { ConnectError } from "./connect.ts";
 
 export interface EnvdCall {
   request: Request;
   /** the id in the wire's form */
   sandboxId: string;
+  sandbox: Sandbox;
   session: Session;
   owner: Owner;
   /** undefined for the sandbox's default user */

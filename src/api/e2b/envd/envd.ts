@@ -10,8 +10,9 @@
  */
 
 import { isSandkeepError } from "../../../core/model/errors.ts";
-import type { Owner, Session } from "../../../core/model/sandbox.ts";
+import type { Owner } from "../../../core/model/sandbox.ts";
 import { idOfLabel } from "../../../core/model/sandbox-label.ts";
+import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
 import { isAsleep } from "../../../core/sessions/states.ts";
 import type { Mount } from "../../kit/dialect.ts";
 import { hostnameOf } from "../../kit/hosts.ts";
@@ -83,9 +84,9 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     const owner = await ownerOfToken(dialect, sandboxId, token);
     issued.add(sandboxId, token);
     abortWhenEnded(request, owner.ended);
-    const session = await sessionOf(owner, sandboxId);
-    if (!session) return notRunning(sandboxId);
-    const call: EnvdCall = { request, sandboxId, session, owner, user: undefined };
+    const there = await sandboxOf(owner, sandboxId);
+    if (!there) return notRunning(sandboxId);
+    const call: EnvdCall = { request, sandboxId, ...there, owner, user: undefined };
     const route = routes[`${request.method} ${pathname}`];
     if (route) return route(call, connection);
     const method = methods.get(pathname);
@@ -108,13 +109,13 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     return sandboxId !== undefined && core.routes.isRunning(sandboxId);
   }
 
-  async function sessionOf(owner: Owner, label: string): Promise<Session | undefined> {
+  async function sandboxOf(owner: Owner, label: string): Promise<Booted | undefined> {
     try {
-      const { currentSessionId, name, ingress } = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
-      const session = await core.sessions.get(owner, currentSessionId);
-      if (!isAsleep(session.state)) return session;
-      const wakes = ingress?.wakes && session.snapshottedAt !== undefined;
-      return wakes ? (await core.sandboxes.resume(owner, name)).session : undefined;
+      const sandbox = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
+      const session = await core.sessions.get(owner, sandbox.currentSessionId);
+      if (!isAsleep(session.state)) return { sandbox, session };
+      const wakes = sandbox.ingress?.wakes && session.snapshottedAt !== undefined;
+      return wakes ? await core.sandboxes.resume(owner, sandbox.name) : undefined;
     } catch (error) {
       if (isSandkeepError(error, "not-found")) issued.forget(label);
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;

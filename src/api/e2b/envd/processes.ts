@@ -8,6 +8,7 @@ import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Command } from "../../../core/model/sandbox.ts";
 import type { OutputChunk } from "../../../core/ports/runtime.ts";
 import type { Service } from "../../kit/dialect.ts";
+import { variables } from "../wire.ts";
 import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf, timeoutOf } from "./call.ts";
 import { ConnectError, clientStream, serverStream, unary } from "./connect.ts";
 import { endEvent, type Input, messages, type Selector, type StartMessage } from "./messages.ts";
@@ -108,17 +109,16 @@ export function processMethods(service: Service): Record<string, Method> {
     yield* followed(call, command, { from: 0 }, signal);
   }
 
-  async function run({ owner, session, user, request, sandboxId }: EnvdCall, message: StartMessage): Promise<Command> {
+  async function run({ owner, sandbox, session, user, request }: EnvdCall, message: StartMessage): Promise<Command> {
     const { process, pty, stdin = true } = message;
     const timeLimit = timeoutOf(request);
     const cwd = await directory(owner, session, user, process.cwd ?? "");
-    const own = { E2B_SANDBOX: "true", E2B_SANDBOX_ID: sandboxId };
     try {
       return await core.commands.run(owner, session.id, {
         name: process.cmd,
         args: process.args,
         cwd,
-        env: { ...own, ...process.envs },
+        env: { ...variables(sandbox), ...process.envs },
         user,
         ...(timeLimit !== undefined && { timeLimit }),
         ...(pty && { pty: { rows: pty.size?.rows ?? 24, columns: pty.size?.cols ?? 80 } }),
@@ -196,10 +196,25 @@ export function processMethods(service: Service): Record<string, Method> {
     );
     if (found) return found;
     const id = notes.ended(session.id, selector, new Set(alive.map(({ command }) => command.id)));
-    const ended = id === undefined ? undefined : await core.commands.process(owner, session.id, id);
+    const ended =
+      id === undefined
+        ? await endedLately(owner, session, selector)
+        : await core.commands.process(owner, session.id, id);
     if (ended?.exit && clock() - ended.exit.exitedAt < memory) return ended;
     const name = tag === undefined ? `pid ${pid}` : `tag '${tag.slice(0, 64)}'`;
     throw new ConnectError("not_found", `process with ${name} not found`);
+  }
+
+  /** the last one that ended with this pid; this daemon has no notes of commands that an earlier one started */
+  async function endedLately(owner: EnvdCall["owner"], session: EnvdCall["session"], { pid }: Selector) {
+    if (pid === undefined) return undefined;
+    const since = clock() - memory;
+    const commands = await core.commands.list(owner, session.id);
+    for (const { id } of commands.filter(({ endedAt = 0 }) => endedAt > since).toReversed()) {
+      const process = await core.commands.process(owner, session.id, id);
+      if (process?.pid === pid) return process;
+    }
+    return undefined;
   }
 
   async function running(call: EnvdCall, selector: Selector) {

@@ -8,12 +8,14 @@
  */
 
 import { isSandkeepError, messageOf } from "../../../core/model/errors.ts";
-import type { Owner, Sandbox, Session } from "../../../core/model/sandbox.ts";
+import type { Owner, Sandbox } from "../../../core/model/sandbox.ts";
 import { idOfLabel, labelOf } from "../../../core/model/sandbox-label.ts";
+import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
 import { isAsleep } from "../../../core/sessions/states.ts";
 import type { PortReadiness, PortRequest, Service } from "../../kit/dialect.ts";
 import type { IssuedTokens } from "../issued-tokens.ts";
 import { isSame, ownerOfToken, trafficToken } from "../tokens.ts";
+import { variables } from "../wire.ts";
 import { command, program, readyLine } from "./program.ts";
 
 /** the template that clients of the interpreter name */
@@ -41,8 +43,8 @@ export class Interpreters {
   }
 
   /** starts the program in a new sandbox; the first request waits for it, and gets its error */
-  ahead(owner: Owner, { id, sandboxId }: Session): void {
-    void this.#start(owner, { id, sandboxId });
+  ahead(owner: Owner, booted: Booted): void {
+    void this.#start(owner, booted);
   }
 
   /** checks the token of a request to the interpreter, and waits until the program accepts connections */
@@ -90,29 +92,30 @@ export class Interpreters {
     const wakes = sandbox.ingress?.wakes && current.snapshottedAt !== undefined;
     if (isAsleep(current.state) && !wakes) return notRunning;
     const session = isAsleep(current.state) ? (await core.sandboxes.resume(owner, sandbox.name)).session : current;
-    const problem = await this.#start(owner, session);
+    const problem = await this.#start(owner, { sandbox, session });
     return problem === undefined ? undefined : { status: 400, message: `Cannot run code in the sandbox: ${problem}` };
   }
 
   /** once for each session, until the program ends */
-  #start(owner: Owner, session: Pick<Session, "id" | "sandboxId">): Promise<string | undefined> {
-    const before = this.#started.get(session.id);
+  #start(owner: Owner, booted: Booted): Promise<string | undefined> {
+    const { id } = booted.session;
+    const before = this.#started.get(id);
     if (before) return before;
-    const forget = () => void this.#started.delete(session.id);
-    const started = this.#run(owner, session, forget).catch((error: unknown) => {
+    const forget = () => void this.#started.delete(id);
+    const started = this.#run(owner, booted, forget).catch((error: unknown) => {
       forget();
       if (!isSandkeepError(error)) this.#service.logError(error);
       return messageOf(error);
     });
-    this.#started.set(session.id, started);
+    this.#started.set(id, started);
     return started;
   }
 
-  async #run(owner: Owner, { id, sandboxId }: Pick<Session, "id" | "sandboxId">, ended: () => void) {
+  async #run(owner: Owner, { sandbox, session: { id } }: Booted, ended: () => void) {
     const { core } = this.#service;
     // It may run already: started by an earlier daemon, or before a pause.
-    if (await this.#listens(labelOf(sandboxId))) return void ended();
-    const { id: commandId } = await core.commands.run(owner, id, { ...command, stdin: true });
+    if (await this.#listens(labelOf(sandbox.id))) return void ended();
+    const { id: commandId } = await core.commands.run(owner, id, { ...command, env: variables(sandbox), stdin: true });
     void core.commands.wait(owner, id, commandId).then(ended, ended);
     await core.commands.append(owner, id, commandId, await program(), patience);
     await core.commands.closeStdin(owner, id, commandId).catch(() => undefined);

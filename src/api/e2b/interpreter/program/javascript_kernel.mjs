@@ -102,7 +102,8 @@ async function execute(session, { code, environment, typescript }, stopped) {
     /** @type {import("node:inspector").Runtime.EvaluateReturnType} */
     const { result, exceptionDetails } = await Promise.race([evaluation.catch(ended), stopped]);
     if (exceptionDetails && !exceptionDetails.exception) throw interruption();
-    const value = await realValue(session, exceptionDetails?.exception ?? result);
+    // A promise is shown as what it resolves to, which may take as long as the code itself.
+    const value = await Promise.race([realValue(session, exceptionDetails?.exception ?? result), stopped]);
     if (exceptionDetails) throw value;
     if (value !== undefined) reply("execute_result", { data: bundleOf(value) });
   } catch (error) {

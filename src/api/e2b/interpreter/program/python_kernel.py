@@ -17,6 +17,8 @@ import site
 import socket
 import sys
 import types
+from functools import wraps
+from importlib.util import find_spec
 
 PROGRAM = os.path.dirname(os.path.abspath(__file__))
 CHART = "application/vnd.e2b.chart.v1+json"
@@ -108,6 +110,7 @@ def run(file, cwd):
         ]
     )
     Environment.install(app.shell)
+    sys.meta_path.insert(0, PictureFinder())
     bundles = app.shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("matplotlib.figure", "Figure", chart_of)
     bundles.for_type_by_name("pandas.core.frame", "DataFrame", data_of)
@@ -155,6 +158,34 @@ class Environment:
             else:
                 os.environ[name] = value
         self.before = {}
+
+
+class PictureFinder:
+    """Changes Pillow when the user's code imports it: pictures that are shown, or saved under a name, become results."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "PIL.Image":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None:
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (execute(module), show_pictures(module.Image))
+        return spec
+
+
+def show_pictures(image):
+    from IPython.display import display
+
+    save = image.save
+
+    def save_and_show(self, fp, format=None, **parameters):
+        save(self, fp, format, **parameters)
+        if isinstance(fp, (str, os.PathLike)):
+            display(self)
+
+    image.save = wraps(save)(save_and_show)
+    image.show = lambda self, title=None: display(self)
 
 
 def chart_of(figure, include=None, exclude=None):
