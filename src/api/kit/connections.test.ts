@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
@@ -18,6 +18,7 @@ import {
   sessionId,
   streamOf,
 } from "../../../test/harness/fake-core.ts";
+import { bodyBytes, json } from "./http.ts";
 import { answerMalformed, apiListener } from "./listener.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;
@@ -247,6 +248,45 @@ test("the client of a too long body sees the refusal, and the connection then cl
     expect(failed).toEqual([]);
   }
   expect(asked("sandboxes.create")).toEqual([]);
+});
+
+test("a refusal by a route that read only a part of the body leaves the connection to the next request", async () => {
+  const sockets: Socket[] = [];
+  const requests: IncomingMessage[] = [];
+  const refused = Promise.withResolvers<void>();
+  const api = {
+    async fetch(request: Request) {
+      if (request.method === "GET") return json({});
+      // Like a reader of a form that gives up between two parts.
+      await bodyBytes(request)[Symbol.asyncIterator]().next();
+      await until(() => requests[0]?.complete ?? false);
+      refused.resolve();
+      return json({}, 400);
+    },
+  };
+  const listener = apiListener(api);
+  const server = createServer((request, response) => {
+    requests.push(request);
+    listener(request, response);
+  });
+  server.listen(0, "127.0.0.1");
+  servers.push(server);
+  server.on("connection", (socket) => void sockets.push(socket));
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  let received = "";
+  socket.setEncoding("utf8").on("data", (text) => {
+    received += text;
+  });
+  socket.write("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n");
+  await refused.promise;
+  const end = requests[0]?.readableEnded ? "read" : once(requests[0] ?? server, "end").then(() => "read");
+  expect(await Promise.race([end, once(socket, "close").then(() => "closed")])).toBe("read");
+  await until(() => received.includes("400 Bad Request"));
+  socket.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await until(() => received.includes("200 OK"));
+  expect(sockets).toHaveLength(1);
+  socket.destroy();
 });
 
 test.each([

@@ -27,10 +27,21 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
       const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
       return isUnread ? last(response, incoming) : response;
     },
-    // Some health checks speak HTTP/1.0, which has no Host header.
-    { hostname: "localhost", errorHandler: answerUnaddressed },
+    // Some health checks speak HTTP/1.0, which has no Host header. The rest of a body is read below: the library would
+    // wait for readers that have given up, and then close a connection that serves the next request.
+    { hostname: "localhost", errorHandler: answerUnaddressed, autoCleanupIncoming: false },
   );
-  return (incoming, outgoing) => void listener(incoming, outgoing);
+  return (incoming, outgoing) => {
+    outgoing.once("close", () => void discardRest(incoming));
+    void listener(incoming, outgoing);
+  };
+}
+
+/** Reads what is left of a body after its answer, so that the connection can serve the next request. */
+async function discardRest(incoming: IncomingMessage): Promise<void> {
+  if (incoming.readableEnded || incoming.destroyed) return;
+  await heardOut(incoming);
+  if (!incoming.readableEnded) incoming.destroy();
 }
 
 /** Cuts off a long answer, such as a stream, when the key of its request is no longer valid. */
@@ -114,7 +125,7 @@ const complaints: Record<string, Complaint> = {
   },
 };
 
-/** how much a client may still send after it was refused, and for how long, before we close the connection */
+/** how much a client may still send after its answer, and for how long, before we close the connection */
 const patience = { bytes: 256 << 20, ms: 3000 };
 
 /**
@@ -142,7 +153,7 @@ async function last(response: Response, incoming: IncomingMessage): Promise<Resp
 
 function heardOut(incoming: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
-    if (incoming.complete || incoming.destroyed) return resolve();
+    if (incoming.readableEnded || incoming.destroyed) return resolve();
     let left = patience.bytes;
     const done = () => {
       clearTimeout(timer);
