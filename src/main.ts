@@ -253,6 +253,7 @@ async function doctor(args: string[]): Promise<number> {
   const { doctorCommand } = await import("./cli/commands/doctor.ts");
   const { readHost } = await import("./cli/host/host.ts");
   const { defaultDataDir, readConfig } = await import("./config/config.ts");
+  const { tlsFactsOf } = await import("./config/tls-settings.ts");
   const { heldIn, usualReserve } = await import("./runtime/linux/storage/disk-room.ts");
   const { installedBuilds } = await import("./runtime/linux/host/other-builds.ts");
   const { isReadOnly } = await import("./runtime/linux/storage/storage.ts");
@@ -265,14 +266,16 @@ async function doctor(args: string[]): Promise<number> {
   return await doctorCommand(args, {
     facts: async (dataDir = home) => {
       const view = await hostView().catch(() => undefined);
-      const { diskReserve } = readConfig([], process.env);
+      const config = readConfig([], process.env);
+      const { diskReserve } = config;
       const reserve = (place: string) => ({ reserve: diskReserve ?? usualReserve(place), held: heldIn(place) });
       const guest = findNativeProgram({ root, dataDir });
       const egress = [process.execPath, egressMain];
       const builds = guest === undefined ? [] : installedBuilds({ dataDir: resolve(dataDir), guest, egress });
       const serveAsRoot = commandAsRoot(["serve"], process.env);
       const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly, builds, serveAsRoot };
-      return readHost({ dataDir, compiled: guest !== undefined, ...known });
+      const tls = tlsFactsOf(config, Date.now());
+      return readHost({ dataDir, compiled: guest !== undefined, tls, ...known });
     },
     print,
   });

@@ -37,6 +37,7 @@ import {
   variables,
   whole,
 } from "./setting-values.ts";
+import { tlsSettings } from "./tls-settings.ts";
 
 export type { Setting };
 
@@ -96,7 +97,7 @@ const schema = z.object({
     env: "SANDKEEP_PUBLIC_URL",
     value: "url",
     meaning: "where clients reach the daemon if it is behind another server, such as a proxy that speaks TLS",
-    preset: "http:// with the address and the port that it listens on",
+    preset: "the address and the port that it listens on, or with TLS a name of the certificate and the port",
   }),
   allowedHosts: list(domain()).register(about, {
     env: "SANDKEEP_ALLOWED_HOSTS",
@@ -104,6 +105,7 @@ const schema = z.object({
     meaning: "further names that clients reach the daemon by",
     preset: "none; addresses, localhost, names without a dot, and those of the two settings before always do",
   }),
+  ...tlsSettings(about),
 
   defaultImage: name("the name of an image").default("host").register(about, {
     env: "SANDKEEP_DEFAULT_IMAGE",

@@ -5,7 +5,7 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -22,6 +22,7 @@ import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
 import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";
 import { egressSettingsOf, type TrustedRoots, trustedRootsOf } from "../config/network-settings.ts";
+import { type TlsIdentity, tlsIdentityOf } from "../config/tls-settings.ts";
 import { unknownSettings } from "../config/unknown-settings.ts";
 import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
 import { type Core, createCore } from "../core/core.ts";
@@ -48,10 +49,13 @@ import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
-import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
-import { domainUrlOf, type Place, publicUrlOf } from "./place.ts";
+import { apiLimits, coreLimits } from "./limits.ts";
+import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
+import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf } from "./place.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
+import { renewed } from "./tls/certificate-watch.ts";
+import { answerPlain, isPlain, refusePlain, SecureServer } from "./tls/secure-server.ts";
 import { logUncaughtErrors, restart } from "./uncaught-errors.ts";
 
 export interface Daemon {
@@ -123,6 +127,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
   let hasStarted = false;
   let stopsAll = false;
   try {
+    const tls = tlsIdentityOf(config);
     await requireFreeAddress(config);
     // Throws if its user could not run it.
     realCommand(egressCommand);
@@ -151,7 +156,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     if (!isBound) await bindFirst(pair, runtime, randomUUID());
     await requireDefaultImage(config, runtime);
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
-    const place: Place = { config, port: config.port };
+    const place: Place = { config, port: config.port, tls };
     const networkSecrets = networkSecretsOf(place, signingKey);
     const context = { ...contextOf(config, store, runtime, files), ...trustOf(roots), networkSecrets };
     const core = createCore(context, { hash: hashKey, keyOfToken });
@@ -163,7 +168,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       if (stopsAll) await core.stopAll();
       await core.close();
     });
-    const { server, drain, url } = await listen(place, core, store, signingKey, log);
+    const { server, drain, url } = await listen(place, { core, store, signingKey, log, tls });
     let forcedSignal: AbortSignal | undefined;
     undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, forcedSignal)));
     const parts = undo.move();
@@ -316,22 +321,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     ids: idsFrom(randomBytes),
     now: Date.now,
     steady: () => performance.now(),
-    limits: {
-      defaultTimeout: config.defaultTimeout,
-      maxTimeout: config.maxTimeout,
-      defaultVcpus: config.defaultVcpus,
-      maxSandboxes: config.maxSandboxes,
-      disk: config.maxDisk,
-      maxDriveSize: config.maxDriveSize,
-      defaultRegion: regionsOf(config)[0],
-      snapshotExpiration: config.snapshotExpiration,
-      outputRetention: config.outputRetention,
-      buildCacheRetention: config.buildCacheRetention,
-      sandboxRetention: config.sandboxRetention,
-      sessionRetention: config.sessionRetention,
-      sessionsKept: config.sessionsKept,
-      quarantine: config.quarantine,
-    },
+    limits: coreLimits(config, regionsOf(config)[0]),
     defaultImage: config.defaultImage,
     imageAliases: config.imageAliases,
     pullPolicy: config.pullPolicy,
@@ -372,13 +362,18 @@ function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSe
   };
 }
 
+interface Served {
+  core: Core;
+  store: Store;
+  signingKey: () => SigningKey;
+  log: Log;
+  tls: TlsIdentity | undefined;
+}
+
 async function listen(
   place: Place,
-  core: Core,
-  store: Store,
-  signingKey: () => SigningKey,
-  log: Log,
-): Promise<{ server: Server; drain: Drain; url: string }> {
+  { core, store, signingKey, log, tls }: Served,
+): Promise<{ server: ClosableServer; drain: Drain; url: string }> {
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
@@ -393,15 +388,7 @@ async function listen(
     conformanceFixtures: config.conformanceFixtures,
     allowedHosts: config.allowedHosts,
     closing: () => !server.listening,
-    limits: {
-      ports: config.maxPorts,
-      timeout: config.maxTimeout,
-      vcpus: Math.min(config.maxVcpus, Math.floor(config.maxMemory / 2 ** 31)),
-      disk: config.maxDisk,
-      driveSize: config.maxDriveSize,
-      regions: regionsOf(config),
-      defaultRegion: regionsOf(config)[0],
-    },
+    limits: apiLimits(config, regionsOf(config)),
     sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
     clock: Date.now,
     logError,
@@ -414,14 +401,17 @@ async function listen(
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";
   const requests: RequestLog = { log, level, now: () => performance.now(), redact };
-  const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
-    if (namesTwoHosts(request)) answerTwoHosts(response);
+  const listener: RequestListener = (request, response) => {
+    if (tls && isPlain(request)) answerPlain(request, response, publicUrl());
+    else if (namesTwoHosts(request)) answerTwoHosts(response);
     else if (isForPort(request)) ingress.handle(request, response);
     else if (drain.admit(request, response)) inRequest(requests, request, response, () => answer(request, response));
-  });
+  };
+  const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, listener);
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (namesTwoHosts(request)) answerMalformed(new Error("it names two hosts"), socket);
+    if (tls && isPlain(request)) refusePlain(request, socket, publicUrl());
+    else if (namesTwoHosts(request)) answerMalformed(new Error("it names two hosts"), socket);
     else if (isForPort(request)) ingress.upgrade(request, socket, head);
     else api.upgrade(request, socket, head);
   });
@@ -430,9 +420,12 @@ async function listen(
   server.headersTimeout = 30_000;
   // Longer than clients and proxies keep idle connections: one that they use again must not close at that moment.
   server.keepAliveTimeout = 65_000;
+  // Answers name the time above. A client that is late, as on a busy host, still finds the connection open.
+  server.keepAliveTimeoutBuffer = 30_000;
+  const closable = tls ? renewed(new SecureServer(server, tls, listener), tls, config, warn) : server;
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
-  return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
+  return { server: closable, drain, url: listeningUrlOf(place) };
 }
 
 /** for the person who waits for a first start */

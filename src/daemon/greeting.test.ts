@@ -20,6 +20,7 @@ test.each([
   [["--host", "0.0.0.0"], true],
   [["--host", "192.0.2.7"], true],
   [["--host", "0.0.0.0", "--public-url", "https://sandkeep.example.com"], false],
+  [["--host", "0.0.0.0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"], false],
 ])("that keys are sent in the clear is said where others can reach it: %j", (args, isSaid) => {
   const said = greeting({ url: "http://127.0.0.1:7700" }, readConfig(args, {}), {}, clients);
   expect(said.includes("without encryption")).toBe(isSaid);

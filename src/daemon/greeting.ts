@@ -50,10 +50,11 @@ export function greeting(
 }
 
 /** printed when other hosts can reach the daemon and it knows of nothing that encrypts their requests */
-function exposure({ host, publicUrl = "" }: Config): string[] {
+function exposure({ host, publicUrl = "", tlsCert }: Config): string[] {
   const isLocal = host === "localhost" || host === "::1" || host.startsWith("127.");
-  if (isLocal || publicUrl.startsWith("https:")) return [];
-  const how = "put a proxy with TLS before it, and give its address as SANDKEEP_PUBLIC_URL";
+  if (isLocal || tlsCert !== undefined || publicUrl.startsWith("https:")) return [];
+  const how =
+    "set SANDKEEP_TLS_CERT and SANDKEEP_TLS_KEY, or put a proxy with TLS before it and give its address as SANDKEEP_PUBLIC_URL";
   return [`It listens on ${host} without encryption, so that keys can be read on the way: ${how}`, ""];
 }
 

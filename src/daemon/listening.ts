@@ -1,7 +1,6 @@
 /** Listening on the address of the settings: whether it is free, why it is not in a sentence, and how it ends. */
 
 import { once } from "node:events";
-import type { Server as HttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
 import { codeOf } from "../base/error-code.ts";
 import { after } from "../base/waits.ts";
@@ -31,9 +30,16 @@ export async function requireFree(address: Address): Promise<void> {
 /** how long open streams may take to send their last lines, in ms */
 const closeTimeout = 250;
 
+/** What closing needs of a server. */
+export interface ClosableServer {
+  /** accepts no connections from now on; `closed` is called when the last of the open ones has ended */
+  close(closed: () => void): void;
+  closeAllConnections(): void;
+}
+
 /** no new connections from now on; those that are open end once what is under way is `settled` */
-export async function closeServer(server: HttpServer, settled: Promise<void>): Promise<void> {
-  const closed = new Promise((resolve) => server.close(resolve));
+export async function closeServer(server: ClosableServer, settled: Promise<void>): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(resolve));
   await settled;
   // Streams have been told to end, and say so.
   await Promise.race([closed, after(closeTimeout)]);

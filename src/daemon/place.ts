@@ -1,6 +1,7 @@
 /** Where clients find the daemon and the ports of its sandboxes. */
 
 import type { Config } from "../config/config.ts";
+import type { TlsIdentity } from "../config/tls-settings.ts";
 import { urlHost } from "./listening.ts";
 
 /** Where the daemon is found. */
@@ -8,10 +9,26 @@ export interface Place {
   config: Config;
   /** the one it listens on, once it does */
   port: number;
+  /** of the certificate that it serves HTTPS with, if it does */
+  tls?: Pick<TlsIdentity, "names" | "covers"> | undefined;
 }
 
-export function publicUrlOf({ config, port }: Place): string {
-  return config.publicUrl ?? `http://${urlHost(config.host)}:${port}`;
+export function publicUrlOf(place: Place): string {
+  return place.config.publicUrl ?? listeningUrlOf(place);
+}
+
+/** its own address, whatever stands before it */
+export function listeningUrlOf({ config, port, tls }: Place): string {
+  if (!tls) return `http://${urlHost(config.host)}:${port}`;
+  return new URL(`https://${hostOfCertificate(config, tls)}:${port}`).origin;
+}
+
+/** clients accept only a host that the certificate is for */
+function hostOfCertificate({ host, domain }: Config, { names, covers }: NonNullable<Place["tls"]>): string {
+  const address = urlHost(host);
+  const candidates = [address.replace(/^\[|\]$/g, ""), domain, ...names.filter((name) => !name.startsWith("*"))];
+  const found = candidates.find(covers) ?? address;
+  return found.includes(":") && !found.startsWith("[") ? `[${found}]` : found;
 }
 
 /** where labels lead to sandboxes: what stands before the daemon stands before them too */

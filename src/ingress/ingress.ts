@@ -92,7 +92,8 @@ export function createIngress(options: IngressOptions): Ingress {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
-    keepAlive(request.socket);
+    // Over HTTP/2 many requests share the socket.
+    if (request.httpVersionMajor < 2) keepAlive(request.socket);
     try {
       const { subdomain, ...place } = destination(request);
       const { refusal, dropped } = await ready(subdomain, request, place.path);

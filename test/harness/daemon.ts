@@ -158,7 +158,7 @@ async function served(
   running.url = await new Promise<string>((resolve, reject) => {
     lines.on("line", (line) => {
       running.said += `${line}\n`;
-      const url = /^sandkeep ready (http:\S+)$/.exec(line)?.[1];
+      const url = /^sandkeep ready (https?:\S+)$/.exec(line)?.[1];
       if (url !== undefined) resolve(url);
     });
     child.once("error", reject);

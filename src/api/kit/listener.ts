@@ -15,7 +15,7 @@ import { liveAnswerOf, sendLive } from "./live.ts";
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
   const listener = getRequestListener(
     async (request, connection) => {
-      const incoming = connection.incoming as IncomingMessage; // we run only an HTTP/1 server
+      const incoming = connection.incoming as IncomingMessage; // the daemon gives those of HTTP/2 the same shape
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
       endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);

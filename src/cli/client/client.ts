@@ -111,10 +111,20 @@ export class Client {
     const answer: unknown = await response.json().catch(() => undefined);
     const isOurs = response.ok && typeof answer === "object" && answer !== null && "status" in answer;
     if (isOurs) return answer as Health;
+    if (isAboutHttps(answer)) throw new CliError(`Cannot use "${url}": the daemon there serves HTTPS`, httpsHint(url));
     throw new CliError(
       `Cannot use "${url}": something answers there, but not Sandkeep (/health says ${response.status})`,
     );
   }
+}
+
+/** whether a daemon with TLS gave this answer to plain HTTP */
+function isAboutHttps(answer: unknown): boolean {
+  return /^\{"error":\{"code":"https_required"/.test(JSON.stringify(answer ?? null));
+}
+
+function httpsHint(url: string): string {
+  return `--url or SANDKEEP_URL is then ${url.replace("http:", "https:")}, with a host that its certificate is for`;
 }
 
 /** The body of a request. */

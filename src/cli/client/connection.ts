@@ -11,8 +11,10 @@ export interface KeyPlaces {
 }
 
 export function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessEnv): string {
-  const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT } = environment;
-  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `http://127.0.0.1:${SANDKEEP_PORT || "7700"}`;
+  const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT, SANDKEEP_TLS_CERT, SANDKEEP_DOMAIN } = environment;
+  // A certificate is for names.
+  const here = SANDKEEP_TLS_CERT ? `https://${SANDKEEP_DOMAIN || "localhost"}` : "http://127.0.0.1";
+  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `${here}:${SANDKEEP_PORT || "7700"}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.username || url?.password) {
     const hint = "set SANDKEEP_API_KEY to the key";

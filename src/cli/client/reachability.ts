@@ -13,6 +13,11 @@ export function unreachable(url: string, error: unknown): CliError {
       `Cannot reach the daemon at "${url}": something answers there, but not with TLS`,
       `if the daemon speaks HTTP there, its address is ${url.replace("https:", "http:")}`,
     );
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
+    return new CliError(
+      `Cannot reach the daemon at "${url}": its certificate is not for "${hostname}"`,
+      "--url or SANDKEEP_URL names the daemon by a name of its certificate",
+    );
   if (isAboutCertificates(code))
     return new CliError(
       `Cannot reach the daemon at "${url}": the certificate of "${host}" is not trusted (${code})`,

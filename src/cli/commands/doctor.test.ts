@@ -48,6 +48,15 @@ test("a good host has no complaints, and the diagnosis lists the isolation of a 
   expect(isolation).toContain("cpu, memory and processes limited by cgroups of version 2");
 });
 
+test("a certificate is shown with its names and its last day, and nothing is said without one", () => {
+  const lines = (facts: HostFacts) => diagnose(facts).findings.filter(({ name }) => name === "TLS");
+  const tls = { names: ["a.example", "*.a.example"], validTo: Date.UTC(2030, 0, 2), problems: [] };
+  expect(lines({ ...good, tls })).toEqual([
+    { name: "TLS", state: "ok", detail: "HTTPS for a.example, *.a.example until 2030-01-02" },
+  ]);
+  expect(lines(good)).toEqual([]);
+});
+
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["system", { platform: "darwin" }, /Linux/],
   ["system", { arch: "ia32" }, /x64 and arm64/],
@@ -73,6 +82,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ],
   ["store", { store: { ...good.store, writable: false } }, /cannot be written/],
   ["disk", { store: { ...good.store, free: 1e6 } }, /only 1 MB free: too little for a daemon to start/],
+  ["TLS", { tls: { names: [], validTo: 0, problems: [], error: "Cannot use SANDKEEP_TLS_KEY" } }, /SANDKEEP_TLS_KEY/],
   ["Node", { node: "20.1.0" }, /too old/, "npm start, which brings its own Node 24"],
 ])("without a requirement no sandbox can run: %s %j", (name, facts, detail, fix) => {
   const { ok, isolation, findings } = diagnose({ ...good, ...facts });
@@ -126,6 +136,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
     /4096 is too small if 50 sandboxes/,
     "sysctl -w kernel.pty.max=4224",
   ],
+  ["TLS", { tls: { names: ["a.example"], validTo: 0, problems: ["It has expired"] } }, /It has expired/],
   ["builds", { builds: ["The launcher (process 7) is of another build"] }, /process 7/, "sandkeep upgrade"],
   ["memory", { memory: { total: 1e9, available: 5e8, swap: 0 } }, /500 MB of 1 GB available, no swap/],
   [

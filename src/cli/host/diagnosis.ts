@@ -141,6 +141,14 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     if (builds.length === 0) return { name, state: "ok", detail: "every process is of this build" };
     return builds.map((detail) => ({ name, state: "warning", detail, fix: "sandkeep upgrade" }) as const);
   },
+  ({ tls }) => {
+    const name = "TLS";
+    if (!tls) return [];
+    if (tls.error !== undefined) return { name, state: "missing", detail: tls.error };
+    if (tls.problems.length > 0) return tls.problems.map((detail) => ({ name, state: "warning", detail }) as const);
+    const [day] = new Date(tls.validTo).toISOString().split("T");
+    return { name, state: "ok", detail: `HTTPS for ${tls.names.join(", ")} until ${day}` };
+  },
   ({ node }) =>
     finding("Node", Number.parseInt(node, 10) >= 24, node, {
       missing: `${node} is too old for the daemon`,

@@ -51,8 +51,19 @@ export interface HostFacts {
   view?: HostView | undefined;
   /** sentences about processes of an earlier build that still run */
   builds: string[];
+  /** the certificate that the settings name; undefined without one */
+  tls?: TlsFacts | undefined;
   /** Debian's names of missing packages, and why they are needed */
   packages: { name: string; why: string }[];
+}
+
+/** Of a certificate: its names and end, or why a daemon cannot serve with it; sentences about why clients refuse it. */
+export interface TlsFacts {
+  names: string[];
+  /** ms since 1970 */
+  validTo: number;
+  error?: string;
+  problems: string[];
 }
 
 /** What sandboxes of the default image see: directories, hidden paths in them, and paths that belong to no package. */
@@ -76,6 +87,7 @@ export interface HostKnowledge {
   reserve(directory: string): { reserve: number; held: number };
   isReadOnly(store: string): boolean;
   builds: string[];
+  tls?: TlsFacts | undefined;
   serveAsRoot: string;
 }
 
@@ -107,6 +119,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     limits: readHostLimits(process.env),
     view: known.view,
     builds: known.builds,
+    tls: known.tls,
     packages: known.packages,
   };
 }
