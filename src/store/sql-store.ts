@@ -5,6 +5,7 @@ import type { Store } from "../core/ports/store.ts";
 import { flushing } from "./durable.ts";
 import { openEngine, type StoreLocation } from "./engines/engines.ts";
 import { identityStore } from "./identity.ts";
+import { keepingRows } from "./kept-rows.ts";
 import { migrate } from "./migrations/migrations.ts";
 import { commandStore } from "./queries/commands.ts";
 import { driveStore } from "./queries/drives.ts";
@@ -59,7 +60,8 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...idempotencyStore(engine),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;
-  const store = engine.patient?.(flushed) ?? flushed;
+  const patient = engine.patient?.(flushed) ?? flushed;
+  const store = exclusive ? keepingRows(patient) : patient;
   try {
     await store.open();
   } catch (error) {

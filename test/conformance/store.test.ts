@@ -67,7 +67,8 @@ for (const [name, start] of Object.entries(engines)) {
     beforeAll(async () => {
       const started = await start(undo, async (empty) => (await openStore(empty)).close());
       databases = started;
-      const store = await openStore(await started.empty());
+      // As a daemon opens it, which keeps rows in memory.
+      const store = await openStore(await started.empty(), { exclusive: () => undefined });
       undo.defer(() => store.close());
       host = {
         store,
