@@ -146,7 +146,8 @@ export class Agent {
   }
 
   async exec(spec: ExecSpec, env: Record<string, string>): Promise<LinuxProcess> {
-    if (this.#running.has(spec.id) || this.process(spec.id)) {
+    // Of earlier commands the agent knows, too.
+    if (this.#running.has(spec.id) || this.#ended.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot run command "${spec.id}": its id was used before`);
     }
     const process = new LinuxProcess(this, spec.id);
