@@ -3,7 +3,7 @@
  * (lock, store, runtime, core, HTTP) and stops them in the other. Sandboxes go on when the daemon stops.
  */
 
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
 import { flushCompileCache } from "node:module";
@@ -17,6 +17,7 @@ import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { createApi } from "../api/server.ts";
 import { writeDurably } from "../base/durable-file.ts";
+import { fewRandomBytes } from "../base/random-bytes.ts";
 import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
@@ -318,7 +319,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     store,
     runtime,
     files,
-    ids: idsFrom(randomBytes),
+    ids: idsFrom(fewRandomBytes),
     now: Date.now,
     steady: () => performance.now(),
     limits: coreLimits(config, regionsOf(config)[0]),

@@ -4,8 +4,8 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { fewRandomBytes } from "../base/random-bytes.ts";
 import type { About } from "../core/context.ts";
 import type { Log } from "./log.ts";
 
@@ -47,7 +47,7 @@ export function inRequest(
   response: ServerResponse,
   work: () => void,
 ): void {
-  const scope: Scope = { request: `r-${randomBytes(9).toString("base64url")}` };
+  const scope: Scope = { request: `r-${fewRandomBytes(9).toString("base64url")}` };
   response.setHeader("x-request-id", scope.request ?? "");
   const credentials = Object.entries(request.headers).filter(([name]) => credentialHeaders.test(name));
   for (const [, value] of credentials.slice(0, mostCredentials)) {
