@@ -1,8 +1,10 @@
-/** A connection to a launcher or an agent that another version of Sandkeep started. */
+/** A connection to a launcher or an agent of another version, or from a daemon that has no descriptors left. */
 
+import { execFile } from "node:child_process";
 import { createServer } from "node:net";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { FrameParser, FrameWriter, Type, What } from "../../../protocols/guest-frames.ts";
@@ -19,6 +21,34 @@ test("a launcher or an agent with other frames is refused in a sentence, and no 
   );
   const agent = new Agent({ socket: join(run, "agent.sock"), journal: run, outputLimit: 1, journalLimit: 1 });
   await expect(agent.open()).rejects.toThrow(/: it does not speak version 1 of the frames, /);
+});
+
+test("a process without descriptors takes neither an agent for gone nor a process for dead", async () => {
+  const run = await tempDir();
+  const socket = join(run, "agent.sock");
+  await serveOtherVersion(socket);
+  const script = `
+    import { openSync } from "node:fs";
+    import { dial } from ${JSON.stringify(join(import.meta.dirname, "channel.ts"))};
+    import { startTick } from ${JSON.stringify(join(import.meta.dirname, "../host/kernel-file.ts"))};
+    const socket = ${JSON.stringify(socket)};
+    (await dial(socket, "the sandbox")).destroy();
+    try {
+      for (;;) openSync("/dev/null");
+    } catch {}
+    const say = (error) => console.log(error.code, error.message);
+    await dial(socket, "the sandbox").catch(say);
+    try {
+      startTick(process.pid);
+    } catch (error) {
+      say(error);
+    }
+    process.exit();`;
+  const limited = 'ulimit -n 100; exec "$0" --input-type=module --eval "$1"';
+  const { stdout } = await promisify(execFile)("sh", ["-c", limited, process.execPath, script]);
+  const [dialled, looked] = stdout.trim().split("\n");
+  expect(dialled).toBe("limit Cannot connect to the sandbox: EMFILE: too many open files");
+  expect(looked).toMatch(/^EMFILE /);
 });
 
 /** answers every HELLO as guest/shared/connection.c does where it speaks another version */

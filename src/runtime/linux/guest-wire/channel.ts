@@ -16,7 +16,8 @@ import {
   wireVersion,
 } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "../files/file-session.ts";
-import { errnoOf, failure, withoutFolders } from "./failure.ts";
+import { isOwnLimit } from "../host/kernel-file.ts";
+import { errnoOf, failure, typed, withoutFolders } from "./failure.ts";
 import { answers } from "./silence.ts";
 
 export interface ChannelEvents {
@@ -208,6 +209,8 @@ export async function dial(path: string, name: string, taken?: (chunk: Buffer) =
     try {
       return await connectedTo(path, taken);
     } catch (cause) {
+      // The other side may live.
+      if (isOwnLimit(cause)) throw typed(cause, `Cannot connect to ${name}`);
       if (codeOf(cause) !== "EAGAIN" || attempt === patience) {
         throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
       }

@@ -9,7 +9,7 @@ import { codeOf } from "../../../base/error-code.ts";
 import { makeFolderSync } from "../../../base/folders.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Limits } from "../../../core/ports/runtime.ts";
-import { kernelText } from "./kernel-file.ts";
+import { kernelFact, kernelText } from "./kernel-file.ts";
 
 /** where this host's control groups are */
 export interface CgroupHost {
@@ -198,7 +198,7 @@ function raiseBoth(cgroup: MachineCgroup, value: string): boolean {
 export function isInCgroup(pid: number, cgroup: MachineCgroup): boolean {
   // the last two folders are the runtime's own and the machine's, in every tree
   const path = cgroup.memory.split("/").slice(-2).join("/");
-  return kernelText(`/proc/${pid}/cgroup`)
+  return kernelFact(`/proc/${pid}/cgroup`)
     .split("\n")
     .some((line) => line.endsWith(`/${path}`));
 }

@@ -12,6 +12,7 @@ import type { Components } from "../components.ts";
 import { OtherWireVersion } from "../guest-wire/channel.ts";
 import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
+import { isOwnLimit } from "../host/kernel-file.ts";
 import type { Ledger } from "../host/ledger.ts";
 import { isReadable, mendCopy } from "../storage/kept-record.ts";
 import { lossOf } from "../storage/store-error.ts";
@@ -171,8 +172,8 @@ async function reconnect(
     return machine;
   } catch (error) {
     machine.close();
-    // It lives, and must not be taken for dead.
-    if (error instanceof OtherWireVersion) throw error;
+    // It lives, or may live, and must not be taken for dead.
+    if (error instanceof OtherWireVersion || isOwnLimit(error)) throw error;
     return undefined;
   }
 }

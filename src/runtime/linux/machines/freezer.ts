@@ -7,7 +7,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { MachineCgroup } from "../host/cgroup.ts";
-import { kernelText } from "../host/kernel-file.ts";
+import { kernelFact } from "../host/kernel-file.ts";
 
 /** how long a machine may take to freeze, in ms */
 const longest = 2000;
@@ -21,8 +21,8 @@ export function canFreeze({ unified, freezer }: MachineCgroup): boolean {
 
 /** whether the machine was frozen and not thawed since, by any daemon */
 export function isFrozen({ unified, freezer }: MachineCgroup): boolean {
-  if (unified !== undefined) return kernelText(join(unified, "cgroup.freeze")).trim() === "1";
-  return freezer !== undefined && /^FR/.test(kernelText(join(freezer, "freezer.state")));
+  if (unified !== undefined) return kernelFact(join(unified, "cgroup.freeze")).trim() === "1";
+  return freezer !== undefined && /^FR/.test(kernelFact(join(freezer, "freezer.state")));
 }
 
 /** freezes or thaws every process of the machine; resolves once that is done */
@@ -32,12 +32,12 @@ export async function freeze(cgroup: MachineCgroup, frozen: boolean): Promise<vo
     writeFileSync(join(unified, "cgroup.freeze"), frozen ? "1" : "0");
     if (frozen)
       await still(join(unified, "cgroup.threads"), () =>
-        kernelText(join(unified, "cgroup.events")).includes("frozen 1"),
+        kernelFact(join(unified, "cgroup.events")).includes("frozen 1"),
       );
   } else if (freezer !== undefined) {
     const state = join(freezer, "freezer.state");
     writeFileSync(state, frozen ? "FROZEN" : "THAWED");
-    if (frozen) await still(join(freezer, "tasks"), () => kernelText(state).startsWith("FROZEN"));
+    if (frozen) await still(join(freezer, "tasks"), () => kernelFact(state).startsWith("FROZEN"));
   }
 }
 
@@ -53,7 +53,7 @@ async function still(threads: string, isFrozen: () => boolean): Promise<void> {
       throw new SandkeepError("internal", "Cannot freeze the machine: its processes keep running");
     }
     if (Date.now() >= lookAt) {
-      if (kernelText(threads).trim().split("\n").every(standsStill)) return;
+      if (kernelFact(threads).trim().split("\n").every(standsStill)) return;
       lookAt = Date.now() + patience;
     }
     await new Promise((resolve) => setImmediate(resolve));
@@ -66,6 +66,6 @@ const places =
 const agents = /fuse|seccomp/;
 
 function standsStill(thread: string): boolean {
-  const place = kernelText(`/proc/${thread}/wchan`);
+  const place = kernelFact(`/proc/${thread}/wchan`);
   return places.test(place) || agents.test(place);
 }

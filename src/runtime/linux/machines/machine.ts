@@ -317,9 +317,12 @@ export class LinuxMachine implements Machine {
     await this.#readCounters();
     // Without a launcher, too: a stop that failed here could never be tried again.
     this.#reclaiming?.stop();
-    if (this.#isPaused) this.#killFrozen();
-    const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
-    if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
+    const alive = await refusal(() => this.#kill());
+    if (alive !== undefined && why.cause === "asked") {
+      // It can be stopped again; nothing has changed.
+      this.#stopping = undefined;
+      throw typed(alive, `Cannot stop machine "${this.id}"`);
+    }
     const usage = this.#usage(readUsage(this.plan.cgroup));
     const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
     const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
@@ -343,6 +346,12 @@ export class LinuxMachine implements Machine {
       typed(first, `Cannot stop machine "${this.id}" in order`),
       `stop machine "${this.id}" in order`,
     );
+  }
+
+  async #kill(): Promise<void> {
+    if (this.#isPaused) this.#killFrozen();
+    const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
+    if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
   }
 
   /** on v1 a frozen process ends only once it is thawed: the first one is killed before, so that nothing runs on */

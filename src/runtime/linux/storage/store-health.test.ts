@@ -54,3 +54,13 @@ test("a flush that got no answer does not fail the store", async () => {
   await expect(health.flush()).rejects.toThrow("Cannot sync the store");
   expect(health.hasFailed).toBe(true);
 });
+
+test("a store counts as intact while there is no descriptor to look at it", () => {
+  const look = (code: string) => () => {
+    throw Object.assign(new Error(code), { code });
+  };
+  const of = (code: string) =>
+    new StoreHealth({ monitor: undefined, isReadOnly: look(code), sync: async () => undefined });
+  expect(of("EMFILE").hasFailed).toBe(false);
+  expect(() => of("EACCES").hasFailed).toThrow("EACCES");
+});

@@ -8,6 +8,7 @@
  */
 
 import { isOfDisk, readOnlyError } from "../guest-wire/failure.ts";
+import { isOwnLimit } from "../host/kernel-file.ts";
 import type { WriteMonitor } from "./write-monitor.ts";
 
 export interface StoreHealthOptions {
@@ -29,7 +30,17 @@ export class StoreHealth {
   }
 
   get hasFailed(): boolean {
-    return this.#hasLost || (this.#options.monitor?.hasLost() ?? false) || this.#options.isReadOnly();
+    return this.#hasLost || (this.#options.monitor?.hasLost() ?? false) || this.#isReadOnly();
+  }
+
+  /** false where this process has no descriptor left to look: the end of a machine must not fail for that */
+  #isReadOnly(): boolean {
+    try {
+      return this.#options.isReadOnly();
+    } catch (error) {
+      if (isOwnLimit(error)) return false;
+      throw error;
+    }
   }
 
   /** every flush of the daemon goes through here; `sync` may flush more of the host than the store */
