@@ -52,11 +52,30 @@ export function hashKey(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
+/**
+ * A proof of the key is beside it. With another key, nothing that was sealed could be read: environments of sandboxes,
+ * secrets, passwords of registries.
+ */
 function keyIn(file: string): Buffer {
-  if (!existsSync(file)) writeDurably(file, randomBytes(keyLength));
-  const key = readFileSync(file);
-  if (key.length !== keyLength) {
-    throw new SandkeepError("internal", `Cannot open sealed secrets: "${file}" is not a key of ${keyLength} bytes`);
+  const proofFile = `${file}.proof`;
+  const proof = existsSync(proofFile) ? readFileSync(proofFile, "utf8") : undefined;
+  if (!existsSync(file)) {
+    if (proof !== undefined) throw refusal(file, "is missing", "the next start makes a new key");
+    writeDurably(file, randomBytes(keyLength));
   }
+  const key = readFileSync(file);
+  const isKey = key.length === keyLength;
+  if (!isKey && proof === undefined) throw refusal(file, `is not a key of ${keyLength} bytes`);
+  const expected = createHmac("sha256", key).update("sandkeep proof of the key").digest("hex");
+  if (!isKey || (proof !== undefined && proof !== expected)) {
+    throw refusal(file, "is not the key that was used here before", "this key is used from the next start on");
+  }
+  if (proof === undefined) writeDurably(proofFile, expected);
   return key;
+}
+
+function refusal(file: string, what: string, next?: string): SandkeepError {
+  const giveUp = `, or, to give up what was sealed with it, delete "${file}.proof": ${next}`;
+  const how = `restore it from a backup${next === undefined ? "" : giveUp}`;
+  return new SandkeepError("conflict", `Cannot open sealed secrets: "${file}" ${what}; ${how}`);
 }

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { statSync, symlinkSync } from "node:fs";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
@@ -27,6 +27,14 @@ test("a directory that another process has is refused, under whatever name, unti
   other.kill("SIGKILL");
   await once(other, "exit");
   lockDirectory(alias)();
+});
+
+test("a lock whose file is damaged is refused with its name, and how to go on", async () => {
+  const directory = await tempDir();
+  const path = join(directory, "daemon.lock");
+  writeFileSync(path, "not what it was");
+  const why = `Cannot lock "${path}": file is not a database; nothing is stored in it: end every daemon`;
+  expect(() => lockDirectory(directory)).toThrow(why);
 });
 
 test("what is given back can be taken again, and only its owner can open it", async () => {

@@ -19,6 +19,7 @@ import {
 } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
 import { codeOf } from "../../base/error-code.ts";
+import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import { checkParameters, translated, translateErrors } from "./faults.ts";
 import type { Immediate } from "./statements.ts";
 
@@ -90,7 +91,8 @@ export function lockFile(path: string): FileLock | undefined {
   } catch (error) {
     database.close();
     if (isLocked(error)) return undefined;
-    throw error;
+    const how = "nothing is stored in it: end every daemon that uses it, then delete it";
+    throw new SandkeepError("unsupported", `Cannot lock "${path}": ${messageOf(error)}; ${how}`, { cause: error });
   }
 }
 

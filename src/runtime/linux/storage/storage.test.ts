@@ -71,6 +71,19 @@ describe("the kind of a store", () => {
     expect(await open(image)).toMatchObject({ volumes: true });
   });
 
+  test("is detected where its record is damaged, and a damaged record of a store that is gone is refused", async () => {
+    const directory = await dataDir();
+    await open(directory, "image");
+    await closeStorage(directory);
+    await writeFile(join(directory, "store.json"), '{"ki');
+    expect(await open(directory)).toMatchObject({ volumes: true });
+    await closeStorage(directory);
+    expect(JSON.parse(await readFile(join(directory, "store.json"), "utf8"))).toEqual({ kind: "image" });
+    await rm(join(directory, "store.btrfs"));
+    await writeFile(join(directory, "store.json"), "");
+    expect(await refusal(open(directory))).toMatch(/store\.json" is damaged, and nothing is here that it was about/);
+  });
+
   test("must be set where an image lies beside a used folder, as an older version may have left them", async () => {
     const directory = await dataDir();
     await mkdir(join(directory, "store/layers"), { recursive: true });

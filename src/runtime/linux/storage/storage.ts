@@ -27,7 +27,7 @@ import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
 import { makeFolderSync } from "../../../base/folders.ts";
-import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import { monitorPoint } from "./write-monitor.ts";
 
@@ -174,7 +174,12 @@ function isBtrfs(path: string): boolean {
 /** the kind of the data directory; a new one gets the kind in the options, or the best that this host supports */
 async function kindOf(options: StorageOptions, path: string): Promise<StorageKind> {
   const { dataDir, kind: wanted } = options;
-  const there = (await readJson(kindFile(dataDir), kindRecord))?.kind ?? existingKind(dataDir, path);
+  const recorded = await recordedKind(dataDir);
+  const there = recorded === "damaged" || recorded === undefined ? existingKind(dataDir, path) : recorded;
+  if (there === undefined && recorded === "damaged") {
+    const file = kindFile(dataDir);
+    throw refusal(path, `"${file}" is damaged, and nothing is here that it was about; is its disk mounted?`);
+  }
   if (there === undefined) return wanted ?? bestKind(dataDir);
   if (wanted !== undefined && wanted !== there) {
     throw refusal(path, `it is ${described[there]}, and would be hidden by ${described[wanted]}`);
@@ -191,7 +196,18 @@ async function kindOf(options: StorageOptions, path: string): Promise<StorageKin
   return there;
 }
 
-/** detects the kind in a data directory of an older version, which did not record it */
+/** undefined if it was not recorded */
+async function recordedKind(dataDir: string): Promise<StorageKind | "damaged" | undefined> {
+  return readJson(kindFile(dataDir), kindRecord).then(
+    (record) => record?.kind,
+    (error) => {
+      if (isSandkeepError(error)) return "damaged";
+      throw error;
+    },
+  );
+}
+
+/** detects the kind in a data directory whose record is damaged, or of an older version, which did not record it */
 function existingKind(dataDir: string, path: string): StorageKind | undefined {
   const hasImage = existsSync(imageOf(dataDir));
   if (isMounted(path)) return hasImage ? "image" : isBtrfs(path) ? "btrfs" : "directory";
