@@ -17,8 +17,10 @@ const mayImport: Record<string, string[]> = {
   api: ["core", "base"],
   ingress: ["core", "base"],
   egress: ["core", "protocols", "base"],
+  // Of the API only types, which are gone at run time.
+  client: ["api"],
   // A client of the API like any other, so that the API is complete.
-  cli: ["base"],
+  cli: ["base", "client"],
   // Commands that work on this host's data directory, without a daemon.
   "cli/offline": ["cli", "core", "runtime"],
   // Loaded into other people's programs, where nothing of ours is.
@@ -55,6 +57,13 @@ describe("imports", () => {
       .filter(({ from, name }) => partOf(from) === "core" && !name.startsWith("."))
       .filter(({ name, typeOnly }) => !(typeOnly && name.startsWith("node:")));
     expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
+  });
+
+  test("the client imports nothing of the daemon but types", () => {
+    const wrong = imports().filter(
+      ({ from, name, typeOnly }) => /^src\/client\/(?!.*\.test\.ts$)/.test(from) && !typeOnly && !name.startsWith("./"),
+    );
+    expect(wrong.map(({ from, name }) => `${from} must not import "${name}" at run time`)).toEqual([]);
   });
 
   test("a migration uses nothing that may change after its release", () => {

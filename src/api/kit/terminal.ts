@@ -80,7 +80,7 @@ export class Terminal {
     this.#connection = connection;
     this.#gone = new AbortController();
     clearTimeout(this.#grace);
-    const input = new Input(connection, (data) => this.#write(data));
+    const input = new TerminalInput(connection, (data) => this.#write(data));
     connection.on("message", (data: Buffer, isBinary: boolean) => {
       if (isBinary) input.push(data);
       else this.#obey(connection, data);
@@ -184,7 +184,7 @@ export class Terminal {
 }
 
 /** Input on its way to the command, in order; the connection is not read while too much of it waits. */
-class Input {
+export class TerminalInput {
   readonly #connection: WebSocket;
   readonly #write: (data: Uint8Array) => Promise<void>;
   #waiting = 0;
@@ -213,7 +213,7 @@ class Input {
  * Resolves once the connection has taken the data, so that a slow reader slows the command down instead of filling
  * memory. Resolves to false when the connection is closed.
  */
-function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
+export function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
   return new Promise((resolve) => {
     connection.send(data, { binary: true }, (error) => resolve(!error));
   });

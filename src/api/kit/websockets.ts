@@ -17,7 +17,7 @@ export class WebSockets {
     });
   }
 
-  refuse(socket: Duplex, status: 401 | 404): void {
+  refuse(socket: Duplex, status: number): void {
     socket.on("error", () => undefined);
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
   }

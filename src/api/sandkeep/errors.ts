@@ -24,7 +24,7 @@ export function errorResponse(error: unknown, logError: (error: unknown) => void
 }
 
 /** the last line of a stream that breaks off */
-export function errorLine(error: unknown, logError: (error: unknown) => void): object {
+export function errorLine(error: unknown, logError: (error: unknown) => void): { error: Omit<Refusal, "status"> } {
   const { status: _, ...refusal } = refusalOf(error, logError);
   return { error: refusal };
 }

@@ -11,7 +11,6 @@ import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { type Connection, json } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import { type OpenApi, openApi } from "./frame/openapi.ts";
-import type { AnyOperation } from "./frame/operation.ts";
 import { referencePage } from "./frame/reference-page.ts";
 import { serve } from "./frame/router.ts";
 import { metricsApi } from "./metrics.ts";
@@ -28,6 +27,7 @@ import { sandboxOperations } from "./operations/sandboxes.ts";
 import { sessionOperations } from "./operations/sessions.ts";
 import { snapshotOperations } from "./operations/snapshots.ts";
 import { teamOperations } from "./operations/teams.ts";
+import { Terminals } from "./terminals.ts";
 
 /** What the operations get from the daemon. */
 export type Dialect = Pick<Service, "core" | "logError" | "limits" | "idempotency" | "domain" | "ending">;
@@ -38,6 +38,7 @@ export type SandkeepContext = Context<Env>;
 const version = "1";
 
 export function createSandkeep(service: Service): ApiDialect {
+  const terminals = new Terminals(service);
   let api: Hono<Env> | undefined;
   // Its many schemas take a moment, which a daemon that only speaks other dialects does not need.
   const whenAsked = {
@@ -51,6 +52,7 @@ export function createSandkeep(service: Service): ApiDialect {
       { path: /^\/metrics$/, app: metricsApi(service) },
       { path: /^\/sandkeep\/v1(\/|$)/, app: whenAsked, forPages: true },
     ],
+    upgrade: (request, socket, head) => terminals.upgrade(request, socket, head),
   };
 }
 
@@ -76,20 +78,23 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
 }
 
 /** every operation, in the order of the document */
-export function operationsOf(dialect: Dialect): AnyOperation[] {
+export function operationsOf(dialect: Dialect) {
   return [
-    sandboxOperations,
-    sessionOperations,
-    commandOperations,
-    fileOperations,
-    networkOperations,
-    egressOperations,
-    snapshotOperations,
-    imageOperations,
-    driveOperations,
-    eventOperations,
-    teamOperations,
-    keyOperations,
-    hostOperations,
-  ].flatMap((declare) => declare(dialect));
+    ...sandboxOperations(dialect),
+    ...sessionOperations(dialect),
+    ...commandOperations(dialect),
+    ...fileOperations(dialect),
+    ...networkOperations(dialect),
+    ...egressOperations(dialect),
+    ...snapshotOperations(dialect),
+    ...imageOperations(dialect),
+    ...driveOperations(dialect),
+    ...eventOperations(dialect),
+    ...teamOperations(dialect),
+    ...keyOperations(dialect),
+    ...hostOperations(dialect),
+  ];
 }
+
+/** The types of all operations, for the client. */
+export type DeclaredOperation = ReturnType<typeof operationsOf>[number];

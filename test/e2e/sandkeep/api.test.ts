@@ -4,6 +4,7 @@
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
+import { SandkeepClient } from "../../../src/client/client.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { DocumentClient, type Documented, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
@@ -309,6 +310,72 @@ describe("invalid requests", () => {
     expect(await everything()).toEqual(before);
   });
 });
+
+describe("live", () => {
+  test("clients share a terminal, and attach again after a restart without missing a byte", async () => {
+    const client = new SandkeepClient(daemon());
+    const params = { sandbox: "story" };
+    const events = client.events({ topics: "command,session" });
+    const seen = events.next();
+    const body = { command: "sh", terminal: { rows: 24, columns: 80 }, env: { PS1: "> " } };
+    const { id: command } = await client.call("startCommand", { params, body });
+    expect((await seen).value).toMatchObject({ type: "command.started", commandId: command });
+    await using first = await attached(command);
+    await using second = await attached(command);
+    first.socket.send(JSON.stringify({ type: "resize", rows: 33, columns: 111 }));
+    first.socket.send(Buffer.from("stty size; echo $((6*7))\n"));
+    for (const one of [first, second]) await expect.poll(one.output).toMatch(/33 111\r\n42\r\n> $/);
+    const there = first.output().length;
+    const again = events.next();
+    await daemon().kill9();
+    await daemon().start();
+    // Events of the earlier run are lost, and the client is told so.
+    expect((await again).value).toMatchObject({ type: "gap" });
+    await events.return?.(undefined);
+    await using third = await attached(command, there);
+    third.socket.send(Buffer.from("exit 5\n"));
+    await expect.poll(third.messages).toContainEqual(expect.objectContaining({ type: "exit", exitCode: 5 }));
+    await using whole = await attached(command);
+    await expect.poll(whole.output).toBe(second.output() + third.output());
+    expect((await client.call("getCommand", { params: { ...params, command } })).exitCode).toBe(5);
+  });
+
+  test("a terminal is refused without a key, with a read-only key, and with another team's", async () => {
+    const { secret } = (await call("createKey", { body: { name: "reader", readOnly: true } })).json;
+    for (const key of ["sk_wrong", secret, foreignKey])
+      await expect(attached(things.command ?? "", 0, key)).rejects.toThrow();
+  });
+});
+
+interface Attached extends AsyncDisposable {
+  socket: WebSocket;
+  output(): string;
+  messages(): unknown[];
+}
+
+async function attached(command: string, from = 0, key = daemon().key): Promise<Attached> {
+  const address = `${daemon().url}/sandkeep/v1/sandboxes/story/commands/${command}/terminal?from=${from}`;
+  const socket = new WebSocket(address.replace("http", "ws"), ["sandkeep", `sandkeep.key.${key}`]);
+  socket.binaryType = "arraybuffer";
+  const parts: Buffer[] = [];
+  const messages: unknown[] = [];
+  socket.onmessage = ({ data }) => {
+    if (typeof data === "string") messages.push(JSON.parse(data));
+    else parts.push(Buffer.from(data));
+  };
+  await new Promise((resolve, reject) => {
+    socket.onopen = resolve;
+    socket.onerror = () => reject(new Error("The terminal was refused"));
+  });
+  return {
+    socket,
+    output: () => Buffer.concat(parts).toString(),
+    messages: () => messages,
+    async [Symbol.asyncDispose]() {
+      socket.close();
+    },
+  };
+}
 
 describe("the last operations", () => {
   test("delete a snapshot, a key and the sandbox", async () => {

@@ -27,13 +27,17 @@ export interface Operation<
   Q extends Shape = Shape,
   B extends z.ZodType = z.ZodType,
   A extends z.ZodType = z.ZodType,
+  Id extends string = string,
+  M extends Method = Method,
+  Path extends `/${string}` = `/${string}`,
+  O extends Others = Others,
 > {
   /** a verb and a noun */
-  id: string;
+  id: Id;
   /** a GET only reads; everything else needs a key that may change things */
-  method: Method;
+  method: M;
   /** below /sandkeep/v1 */
-  path: `/${string}`;
+  path: Path;
   /** the part of the document that it belongs to */
   tag: string;
   summary: string;
@@ -46,19 +50,21 @@ export interface Operation<
   body?: B;
   /** content type of a body of bytes, which the handler reads itself */
   bytes?: string;
-  answer: Answer<A>;
+  answer: Answer<A, O>;
   /** whether a repeat with the same Idempotency-Key gets the first answer again */
   repeatable?: boolean;
   /** the answer's JSON, or a response of another kind that `answer` declares */
   run(given: Given<S, P, Q, B>): Promise<z.input<A> | Response>;
 }
 
-export interface Answer<A extends z.ZodType = z.ZodType> {
+/** content types other than JSON: each with the schema of a line, of an event or, for bytes, none */
+export type Others = Record<string, z.ZodType | undefined>;
+
+export interface Answer<A extends z.ZodType = z.ZodType, O extends Others = Others> {
   status: 200 | 201 | 204;
   description: string;
   json?: A;
-  /** other content types: each with the schema of a line, of an event or, for bytes, none */
-  others?: Record<string, z.ZodType | undefined>;
+  others?: O;
 }
 
 /** What a handler gets. */
@@ -73,24 +79,32 @@ export type Given<S extends Subject, P extends Shape, Q extends Shape, B extends
 
 /** Any operation, for code that handles all of them. */
 // biome-ignore lint/suspicious/noExplicitAny: only the operation itself knows what its handler takes
-export type AnyOperation = Operation<any, any, any, any, any>;
+export type AnyOperation = Operation<any, any, any, any, any, string, Method, `/${string}`, any>;
 
 /** the operation as it is given; this function only infers its types */
 export function operation<
   S extends Subject,
+  const Id extends string,
+  const M extends Method,
+  const Path extends `/${string}`,
   A extends z.ZodType = z.ZodUndefined,
   P extends Shape = Record<never, never>,
   Q extends Shape = Record<never, never>,
   B extends z.ZodType = z.ZodUndefined,
->(declared: Operation<S, P, Q, B, A>): Operation<S, P, Q, B, A> {
+  O extends Others = Record<never, never>,
+>(declared: Operation<S, P, Q, B, A, Id, M, Path, O>): Operation<S, P, Q, B, A, Id, M, Path, O> {
   return declared;
 }
 
-export function answers<A extends z.ZodType>(description: string, json: A, status: 200 | 201 = 200): Answer<A> {
+export function answers<A extends z.ZodType>(
+  description: string,
+  json: A,
+  status: 200 | 201 = 200,
+): Answer<A, Record<never, never>> {
   return { status, description, json };
 }
 
-export function answersNothing(description: string): Answer<z.ZodUndefined> {
+export function answersNothing(description: string): Answer<z.ZodUndefined, Record<never, never>> {
   return { status: 204, description };
 }
 

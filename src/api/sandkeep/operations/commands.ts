@@ -6,7 +6,7 @@ import { within } from "../../../base/waits.ts";
 import { environment } from "../../kit/environment.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
-import { type AnyOperation, answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
+import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { commandResource, outputLine, outputLines, printCommand } from "../resources/command.ts";
@@ -39,7 +39,7 @@ const newCommand = z
   })
   .meta({ id: "NewCommand" });
 
-export function commandOperations({ core, logError, limits, ending }: Dialect): AnyOperation[] {
+export function commandOperations({ core, logError, limits, ending }: Dialect) {
   return [
     operation({
       id: "startCommand",
@@ -47,6 +47,9 @@ export function commandOperations({ core, logError, limits, ending }: Dialect): 
       path: "/sessions/{session}/commands",
       tag,
       summary: "Starts a program in a running session",
+      description:
+        "A program with a terminal can be attached to with a WebSocket, by any number of clients: add `/terminal` to " +
+        "the command's path. docs/api.md describes the messages.",
       about: "session",
       params: ofSession,
       body: newCommand,

@@ -1,7 +1,7 @@
 /** Drives: durable volumes of a project. */
 
 import { z } from "zod";
-import { type AnyOperation, answers, answersNothing, operation } from "../frame/operation.ts";
+import { answers, answersNothing, operation } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { driveResource, printDrive } from "../resources/drive.ts";
 import { namePattern } from "../resources/sandbox.ts";
@@ -11,7 +11,7 @@ const tag = "Drives";
 const params = { drive: z.string().min(1).max(128).meta({ description: "Name of the drive in its project" }) };
 const leastSize = 1 << 20;
 
-export function driveOperations({ core, limits }: Dialect): AnyOperation[] {
+export function driveOperations({ core, limits }: Dialect) {
   const maxSize = z.int().min(leastSize).max(limits.driveSize).meta({ description: "Bytes" });
   return [
     operation({

@@ -8,7 +8,7 @@ import type { CustomPolicy } from "../../../core/network/network-policy.ts";
 import type { PolicySuggestion } from "../../../core/network/policy-suggestion.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
-import { type AnyOperation, answers, flag, operation, wholeNumber } from "../frame/operation.ts";
+import { answers, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { idOf } from "../frame/router.ts";
 import { bytes, sessionState } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
@@ -28,7 +28,7 @@ const egressLine = z
   .catchall(z.unknown())
   .meta({ id: "EgressLine", description: "A decision, with its host, rule, reason and command: see docs/egress.md" });
 
-export function egressOperations({ core, logError }: Dialect): AnyOperation[] {
+export function egressOperations({ core, logError }: Dialect) {
   return [
     operation({
       id: "readEgressLog",

@@ -8,7 +8,7 @@ import type { Published } from "../../../core/events/events.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { ndjson, serverSentEvents } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
-import { type AnyOperation, answers, flag, operation } from "../frame/operation.ts";
+import { answers, flag, operation } from "../frame/operation.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -26,7 +26,7 @@ const event = z
 /** longest silence of a stream, in ms */
 const patience = 15_000;
 
-export function eventOperations({ core, logError, ending }: Dialect): AnyOperation[] {
+export function eventOperations({ core, logError, ending }: Dialect) {
   return [
     operation({
       id: "readEvents",

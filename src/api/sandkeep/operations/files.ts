@@ -7,7 +7,7 @@ import { byteRange } from "../../kit/byte-ranges.ts";
 import { bodyBytes, byteBody, type Connection, json } from "../../kit/http.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
-import { type AnyOperation, answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
+import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { idOf } from "../frame/router.ts";
 import { fileChange, fileResource, printFile } from "../resources/file.ts";
 import type { Dialect } from "../sandkeep.ts";
@@ -22,7 +22,7 @@ const tar = "application/x-tar";
 /** most entries of a list */
 const mostListed = 10_000;
 
-export function fileOperations({ core, logError, limits, ending }: Dialect): AnyOperation[] {
+export function fileOperations({ core, logError, limits, ending }: Dialect) {
   const { userFiles } = core;
   const stream = (bytes: Readable, connection: Connection) =>
     byteBody({ bytes: bytes[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>, logError, connection });

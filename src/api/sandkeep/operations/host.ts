@@ -1,7 +1,7 @@
 /** What concerns the whole daemon, for its operator. */
 
 import { z } from "zod";
-import { type AnyOperation, answers, operation } from "../frame/operation.ts";
+import { answers, operation } from "../frame/operation.ts";
 import { bytes } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -32,7 +32,7 @@ const capacity = z
   })
   .meta({ id: "Capacity" });
 
-export function hostOperations({ core }: Dialect): AnyOperation[] {
+export function hostOperations({ core }: Dialect) {
   return [
     operation({
       id: "getCapacity",

@@ -10,7 +10,7 @@ import { readDockerfile } from "../../kit/dockerfile/dockerfile.ts";
 import { bodyBytes, byteBody, jsonOf, parsed } from "../../kit/http.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
-import { type AnyOperation, answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
+import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { imageResource, printImage } from "../resources/image.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -56,7 +56,7 @@ const patience = 15_000;
 
 const platform = `linux/${arch() === "arm64" ? "arm64" : "amd64"}`;
 
-export function imageOperations({ core, logError }: Dialect): AnyOperation[] {
+export function imageOperations({ core, logError }: Dialect) {
   return [
     operation({
       id: "buildImage",

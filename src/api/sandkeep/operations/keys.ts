@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { policyOfText, textOfPolicy } from "../../../core/network/policy-text.ts";
 import type { ApiKey } from "../../../core/ports/store.ts";
-import { type AnyOperation, answers, answersNothing, operation } from "../frame/operation.ts";
+import { answers, answersNothing, operation } from "../frame/operation.ts";
 import { idOf } from "../frame/router.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
@@ -38,7 +38,7 @@ const newKey = z
   })
   .meta({ id: "NewKey" });
 
-export function keyOperations({ core }: Dialect): AnyOperation[] {
+export function keyOperations({ core }: Dialect) {
   return [
     operation({
       id: "listKeys",

@@ -1,7 +1,7 @@
 /** What a sandbox may reach and what reaches it: its network policy and its ports. */
 
 import { z } from "zod";
-import { type AnyOperation, answers, answersNothing, operation, sandboxName } from "../frame/operation.ts";
+import { answers, answersNothing, operation, sandboxName } from "../frame/operation.ts";
 import { idOf } from "../frame/router.ts";
 import { newNetworkPolicy, readPolicy } from "../resources/network-policy.ts";
 import { portResource, printPort } from "../resources/sandbox.ts";
@@ -13,7 +13,7 @@ const params = { sandbox: sandboxName };
 const portParams = { ...params, port: z.string().regex(/^[1-9]\d{0,4}$/) };
 const policyBody = z.strictObject({ networkPolicy: newNetworkPolicy });
 
-export function networkOperations({ core, domain, limits }: Dialect): AnyOperation[] {
+export function networkOperations({ core, domain, limits }: Dialect) {
   return [
     operation({
       id: "setNetworkPolicy",

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Owner } from "../../../core/model/sandbox.ts";
 import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
 import { undoIfGone } from "../../kit/http.ts";
-import { type AnyOperation, answers, flag, operation, sandboxName, wholeNumber } from "../frame/operation.ts";
+import { answers, flag, operation, sandboxName, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { printSandbox, sandboxBodies, sandboxResource, settingsOf } from "../resources/sandbox.ts";
 import { sessionState } from "../resources/values.ts";
@@ -34,7 +34,7 @@ function tagPair() {
     .regex(/^[^=]+=/);
 }
 
-export function sandboxOperations({ core, limits, domain, logError }: Dialect): AnyOperation[] {
+export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
   const bodies = sandboxBodies(limits);
   const print = (booted: Booted) => printSandbox(booted, domain());
   /** deletes a sandbox whose client went away before it got the name, unless a repeat can ask for it */

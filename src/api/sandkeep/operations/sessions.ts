@@ -1,7 +1,7 @@
 /** Sessions: the runs of sandboxes. List them, stop, pause and extend them, capture their files, read their use. */
 
 import { z } from "zod";
-import { type AnyOperation, answers, flag, operation } from "../frame/operation.ts";
+import { answers, flag, operation } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { printSession, sessionResource } from "../resources/session.ts";
@@ -12,7 +12,7 @@ import type { Dialect } from "../sandkeep.ts";
 const tag = "Sessions";
 const params = { session: idOf("session") };
 
-export function sessionOperations({ core, limits }: Dialect): AnyOperation[] {
+export function sessionOperations({ core, limits }: Dialect) {
   return [
     operation({
       id: "listSessions",

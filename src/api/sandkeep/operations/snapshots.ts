@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { TreeNode } from "../../../core/snapshots/snapshots.ts";
-import { type AnyOperation, answers, answersNothing, operation, wholeNumber } from "../frame/operation.ts";
+import { answers, answersNothing, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { imageResource, printImage } from "../resources/image.ts";
@@ -20,7 +20,7 @@ const treeNode = z
   })
   .meta({ id: "SnapshotTreeNode" });
 
-export function snapshotOperations({ core }: Dialect): AnyOperation[] {
+export function snapshotOperations({ core }: Dialect) {
   return [
     operation({
       id: "listSnapshots",

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Project, Team } from "../../../core/model/sandbox.ts";
-import { type AnyOperation, answers, operation } from "../frame/operation.ts";
+import { answers, operation } from "../frame/operation.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -13,7 +13,7 @@ const projectResource = z
   .object({ id: z.string(), name: z.string(), teamId: z.string(), createdAt: time })
   .meta({ id: "Project" });
 
-export function teamOperations({ core }: Dialect): AnyOperation[] {
+export function teamOperations({ core }: Dialect) {
   return [
     operation({
       id: "getCaller",

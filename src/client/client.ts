@@ -1,0 +1,171 @@
+/**
+ * A typed client of the daemon's own API, for programs on Node and pages in browsers. Each operation is called by its id
+ * in the OpenAPI document; the compiler checks what it takes and what it returns.
+ */
+
+import { routes } from "./routes.ts";
+import type { Input, Line, OperationId, Output } from "./types.ts";
+
+export interface ClientOptions {
+  /** address of the daemon, such as "http://127.0.0.1:7700" */
+  url: string;
+  key?: string;
+  /** further headers of every request */
+  headers?: () => Record<string, string>;
+  /** in place of the global one */
+  fetch?: (request: Request) => Promise<Response>;
+}
+
+/** The daemon has refused a request, or a stream has broken off. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  /** the answer's status; 0 at the end of a stream */
+  readonly status: number;
+  readonly code: string;
+  /** the member or parameter that is invalid */
+  readonly field: string | undefined;
+  /** names the request in the daemon's log */
+  readonly requestId: string | undefined;
+
+  constructor(status: number, { code, message, field }: ErrorBody["error"], requestId?: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.field = field;
+    this.requestId = requestId;
+  }
+}
+
+interface ErrorBody {
+  error: { code: string; message: string; field?: string };
+}
+
+/** What all requests have in common, whatever their operation. */
+interface Sent {
+  params?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  bytes?: NonNullable<RequestInit["body"]>;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+type Event = Output<"readEvents">["events"][number];
+
+/** ms before a stream of events that broke off is opened again; grows to the last */
+const pauses = [100, 500, 2000, 5000];
+
+export class SandkeepClient {
+  readonly #options: ClientOptions;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+  }
+
+  /** the JSON of a successful answer; undefined if it has none */
+  async call<Id extends OperationId>(id: Id, ...input: Needed<Input<Id>>): Promise<Output<Id>> {
+    const text = await (await this.send(id, ...input)).text();
+    // The daemon's own schema describes the answer.
+    return (text === "" ? undefined : JSON.parse(text)) as Output<Id>;
+  }
+
+  /** the lines of a stream, as they come; throws if it breaks off with an error */
+  async *lines<Id extends OperationId>(id: Id, ...input: Needed<Input<Id>>): AsyncGenerator<Line<Id>> {
+    for await (const line of textLines(await this.send(id, ...input))) {
+      if (line === "") continue;
+      const value = JSON.parse(line);
+      if (isErrorBody(value)) throw new ApiError(0, value.error);
+      yield value;
+    }
+  }
+
+  /** the successful answer itself, such as for its bytes; throws ApiError for any other */
+  async send<Id extends OperationId>(id: Id, ...input: Needed<Input<Id>>): Promise<Response> {
+    // Every input has these members, each perhaps with a narrower type.
+    const [sent = {}] = input as [Sent?];
+    const response = await (this.#options.fetch ?? fetch)(this.#request(id, sent));
+    if (response.ok) return response;
+    const body: unknown = await response.json().catch(() => undefined);
+    const error = isErrorBody(body)
+      ? body.error
+      : { code: "unknown", message: `The daemon answered with status ${response.status}` };
+    throw new ApiError(response.status, error, response.headers.get("x-request-id") ?? undefined);
+  }
+
+  /**
+   * Events from now on, or after a cursor, until the signal aborts. A connection that breaks off is opened again after
+   * the last event. An event of type "gap" means that some are lost: read the lists again.
+   */
+  async *events(query: { after?: string; topics?: string; project?: string; team?: string }, signal?: AbortSignal) {
+    let { after } = query;
+    for (let failures = 0; !signal?.aborted; ) {
+      try {
+        const headers = { accept: "text/event-stream" };
+        const sent = { query: { ...query, ...(after !== undefined && { after }) }, headers, ...(signal && { signal }) };
+        for await (const event of eventsOf(await this.send("readEvents", sent))) {
+          failures = 0;
+          after = event.cursor;
+          yield event;
+        }
+      } catch (error) {
+        const isFinal = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+        if (isFinal || signal?.aborted) throw error;
+      }
+      const pause = pauses[Math.min(failures++, pauses.length - 1)];
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+
+  #request(id: OperationId, { params = {}, query = {}, body, bytes, headers, signal }: Sent): Request {
+    const { url, key, headers: further = () => ({}) } = this.#options;
+    const [method = "", template = ""] = routes[id].split(" ");
+    const path = "sandbox" in params ? template.replace("/sessions/{session}/", "/sandboxes/{sandbox}/") : template;
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
+    const address = new URL(`/sandkeep/v1${filled}`, url);
+    for (const [name, value] of Object.entries(query)) {
+      for (const each of [value].flat()) if (each !== undefined) address.searchParams.append(name, String(each));
+    }
+    const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
+    return new Request(address, {
+      method,
+      headers: {
+        ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...further(),
+        ...headers,
+      },
+      // The standard requires `duplex` for a streamed body; Node's types do not have it.
+      ...(sent !== undefined && ({ body: sent, duplex: "half" } as RequestInit)),
+      ...(signal && { signal }),
+    });
+  }
+}
+
+/** the argument, which may be left out if all its members may */
+type Needed<I> = Record<never, never> extends I ? [input?: I] : [input: I];
+
+function isErrorBody(value: unknown): value is ErrorBody {
+  if (typeof value !== "object" || value === null || !("error" in value)) return false;
+  const { error } = value;
+  return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string";
+}
+
+async function* textLines({ body }: Response): AsyncGenerator<string> {
+  let rest = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of body ?? []) {
+    const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = whole.pop() ?? "";
+    yield* whole;
+  }
+}
+
+/** the events of a server-sent stream; throws if it breaks off with an error */
+async function* eventsOf(response: Response): AsyncGenerator<Event> {
+  for await (const line of textLines(response)) {
+    if (!line.startsWith("data: ")) continue;
+    const value = JSON.parse(line.slice("data: ".length));
+    if (isErrorBody(value)) throw new ApiError(0, value.error);
+    yield value;
+  }
+}
