@@ -68,6 +68,8 @@ function mmdebstrapArguments(suite: string, packages: string[], sources: string[
     // Every sandbox has its own device nodes; programs that need the package lists fetch them again.
     "--skip=output/dev",
     `--include=${packages.join(",")}`,
+    // As in the default image, pip installs without asking to keep the distribution's packages apart.
+    '--customize-hook=rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
     // The host's own sources, names and name servers stay out of the image.
     '--customize-hook=rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf "$1"/etc/hostname',
     suite,
