@@ -1,5 +1,5 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|pause|egress|expiry …]`: measures the
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|e2b|pause|egress|expiry …]`: measures the
  * promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much a
  * goal is missed.
  */
@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { withRuntime } from "../test/harness/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchDensity } from "./density.ts";
+import { benchE2b } from "./e2b.ts";
 import { benchEgress } from "./egress.ts";
 import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
@@ -50,6 +51,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   lists: (undo) => benchLists(undo, 1_000_000),
   pruning: (undo) => benchPruning(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
+  e2b: (undo) => benchE2b(undo),
   pause: (undo) => benchPauses(undo),
   egress: (undo) => benchEgress(undo),
   expiry: (undo) => benchExpiry(undo, { all: 10_000, live: 1000 }),

@@ -40,6 +40,19 @@ test.each([
   expect((await read(`${part(`name="file"; ${given}`, "1")}--b--`))[0]?.[1]).toBe(name);
 });
 
+test("bytes of a file are passed on as they came, without a copy", async () => {
+  const middle = Buffer.alloc(100_000, "\r\n-");
+  async function* body() {
+    yield Buffer.from('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n');
+    yield middle;
+    yield Buffer.from("x\r\n--b--");
+  }
+  for await (const { bytes } of partsOf(body(), "b")) {
+    const [first] = await Array.fromAsync(bytes);
+    expect([first?.buffer === middle.buffer, first?.byteOffset]).toEqual([true, middle.byteOffset]);
+  }
+});
+
 test("a part that is not read is skipped", async () => {
   const names: string[] = [];
   const form = `${part('name="a"', "1".repeat(100))}${part('name="b"', "2")}--b--`;

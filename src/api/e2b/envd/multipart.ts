@@ -89,8 +89,8 @@ class Scanner {
         if (found.length > 0) yield found;
         return;
       }
-      // The last bytes may be the beginning of the marker.
-      const sure = Math.max(0, this.#rest.length - marker.length + 1);
+      // The last bytes may be the beginning of the marker. Mostly they are not, and nothing has to be copied.
+      const sure = this.#rest.length - begunAtEnd(this.#rest, marker);
       const known = this.#rest.subarray(0, sure);
       this.#rest = this.#rest.subarray(sure);
       if (known.length > 0) yield known;
@@ -130,6 +130,16 @@ class Scanner {
     const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
   }
+}
+
+/** how many of the last bytes are the beginning of the marker */
+function begunAtEnd(bytes: Buffer, marker: Buffer): number {
+  const first = marker[0] ?? 0;
+  let at = bytes.indexOf(first, Math.max(0, bytes.length - marker.length + 1));
+  while (at >= 0 && !bytes.subarray(at).equals(marker.subarray(0, bytes.length - at))) {
+    at = bytes.indexOf(first, at + 1);
+  }
+  return at < 0 ? 0 : bytes.length - at;
 }
 
 function malformed(why: string): SandkeepError {
