@@ -58,9 +58,16 @@ export function table(title: string, series: Series[], reference?: string): stri
   return columns([[title, "min ms", "p50 ms", "p90 ms", base ? `to ${base.name}` : ""], ...rows]);
 }
 
-/** a goal and whether it was met */
-export function verdict(what: string, value: number, goal: number, unit: string): string {
-  const met = value <= goal ? "met" : `MISSED by ${(value - goal).toFixed(2)} ${unit}`;
+/** a goal, which is the most or the least that the value may be, and whether it was met */
+export function verdict(
+  what: string,
+  value: number,
+  goal: number,
+  unit: string,
+  bound: "most" | "least" = "most",
+): string {
+  const isMet = bound === "most" ? value <= goal : value >= goal;
+  const met = isMet ? "met" : `MISSED by ${Math.abs(value - goal).toFixed(2)} ${unit}`;
   return `  ${met === "met" ? "ok  " : "MISS"} ${what}: ${value.toFixed(2)} ${unit}, goal ${goal} ${unit}${met === "met" ? "" : ` (${met})`}`;
 }
 

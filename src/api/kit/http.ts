@@ -267,8 +267,8 @@ export interface Connection {
 }
 
 /**
- * Adds headers, except those that the answer has itself. Node's response takes them at a tenth of the time of a web
- * Response, and lets the answer's own replace them.
+ * Adds headers, except those that the answer has itself. Node's response takes them in less than half of the time of a
+ * web Response, and lets the answer's own replace them.
  */
 export function addHeaders(response: Response, headers: Record<string, string>, connection?: Connection): void {
   const outgoing = connection?.outgoing;

@@ -95,8 +95,8 @@ const gatheringTime = 2;
 const gatheringRoom = 16 << 10;
 
 /**
- * Writes a live answer to Node's response, which takes a fifth of the time of a web stream. Like liveBody(), it writes
- * no faster than the client reads, and aborts the signal when the client disconnects.
+ * Writes a live answer to Node's response, without the cost of a web stream. Like liveBody(), it writes no faster than
+ * the client reads, and aborts the signal when the client disconnects.
  */
 export async function sendLive({ pieces, filler, patience, headers }: LiveAnswer, outgoing: ServerResponse) {
   const gone = new AbortController();
