@@ -70,6 +70,8 @@ export const routes: Routes = {
   createKey: "POST /keys",
   renameKey: "PATCH /keys/{key}",
   deleteKey: "DELETE /keys/{key}",
+  getQuota: "GET /quota",
+  setQuota: "PUT /quota",
   getCapacity: "GET /host/capacity",
   upgradeHost: "POST /upgrade",
 };

@@ -4,6 +4,7 @@ import { eachBounded } from "../base/each-bounded.ts";
 import { FairSemaphore } from "../base/fair-semaphore.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
+import { Quotas } from "./access/quotas.ts";
 import { Builds } from "./builds/builds.ts";
 import { Clock } from "./clock.ts";
 import { Commands } from "./commands/commands.ts";
@@ -43,6 +44,7 @@ const longestTurn = 5000;
 
 export interface Core extends Guarded {
   access: Access;
+  quotas: Quotas;
   policies: NetworkPolicies;
   host: Host;
   /** recovers what an earlier daemon left, and starts the timers */
@@ -81,6 +83,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   };
   const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions, (id, boot) => boots.bootOther(id, boot));
+  const quotas = new Quotas(context);
   const turns = new FairSemaphore({ ofAll: stopsAtOnce, patience: longestTurn });
   const sandboxes = new Sandboxes({
     context,
@@ -91,6 +94,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     pauses,
     retention,
     drives,
+    quotas,
     turns,
     expiryChanged,
   });
@@ -130,6 +134,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   return {
     ...services,
     access: new Access(context, options),
+    quotas,
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     host: new Host(context),
     async open({ keepAll = false } = {}) {

@@ -149,6 +149,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "files",
     "userFiles",
     "policies",
+    "quotas",
     "egress",
     "snapshots",
     "drives",

@@ -23,6 +23,7 @@ import { hostOperations } from "./operations/host.ts";
 import { imageOperations } from "./operations/images.ts";
 import { keyOperations } from "./operations/keys.ts";
 import { networkOperations } from "./operations/network.ts";
+import { quotaOperations } from "./operations/quotas.ts";
 import { sandboxOperations } from "./operations/sandboxes.ts";
 import { sessionOperations } from "./operations/sessions.ts";
 import { snapshotOperations } from "./operations/snapshots.ts";
@@ -92,6 +93,7 @@ export function operationsOf(dialect: Dialect) {
     ...eventOperations(dialect),
     ...teamOperations(dialect),
     ...keyOperations(dialect),
+    ...quotaOperations(dialect),
     ...hostOperations(dialect),
   ];
 }

@@ -10,6 +10,16 @@ export interface Team {
   id: string;
   slug: string;
   createdAt: number;
+  quota?: Quota;
+}
+
+/** How much of the host a team may use at once; a limit that is not set does not exist. */
+export interface Quota {
+  /** that run or are paused */
+  sandboxes?: number;
+  vcpus?: number;
+  /** MiB */
+  memory?: number;
 }
 
 export interface Project {

@@ -7,6 +7,7 @@ import type {
   Command,
   Drive,
   Project,
+  Quota,
   Sandbox,
   Session,
   SessionState,
@@ -32,6 +33,8 @@ export interface Store extends TemplateRecords, SecretRecords {
   /** by id or slug */
   findTeam(idOrSlug: string): Promise<Team | undefined>;
   listTeams(): Promise<Team[]>;
+  /** replaces the quota of a team */
+  setQuota(teamId: string, quota: Quota): Promise<void>;
   /** throws `exists` if the team has a project of that name */
   insertProject(project: Project): Promise<void>;
   /** by id, UUID or name, of this team only */

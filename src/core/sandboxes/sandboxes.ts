@@ -4,6 +4,7 @@ import { definedOf } from "../../base/defined.ts";
 import type { FairSemaphore } from "../../base/fair-semaphore.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
 import { after } from "../../base/waits.ts";
+import type { Quotas } from "../access/quotas.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
@@ -118,6 +119,7 @@ export interface SandboxesOptions {
   pauses: Pauses;
   retention: Retention;
   drives: Drives;
+  quotas: Quotas;
   /** limits how many sessions callers stop at once */
   turns: FairSemaphore;
   /** call when the time at which a session expires has changed */
@@ -304,6 +306,7 @@ export class Sandboxes {
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
     this.#options.boots.requireRoom();
+    using _ = await this.#options.quotas.reserve(session);
     const { store, now, logError } = this.#context;
     const running = await this.#options.boots.boot(sandbox, session, {
       recorded: this.#record({ sandbox, session }),
@@ -343,6 +346,7 @@ export class Sandboxes {
       this.#options.boots.requireRoom();
       const configured = timeout === undefined ? sandbox : { ...sandbox, timeout };
       const next = sessionOf(configured, this.#context.ids.session(), this.#context.now(), snapshot);
+      using _ = await this.#options.quotas.reserve(next);
       // another caller was faster: use its session
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
       this.#options.transitions.begun(next);

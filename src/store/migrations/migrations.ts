@@ -21,6 +21,7 @@ import { up as waysIn } from "./0011-ways-in.ts";
 import { up as pauses } from "./0012-pauses.ts";
 import { up as templates } from "./0013-templates.ts";
 import { up as adminKeys } from "./0014-admin-keys.ts";
+import { up as teamQuotas } from "./0015-team-quotas.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -41,6 +42,7 @@ export const migrations: Migrations = {
   "0012-pauses": pauses,
   "0013-templates": templates,
   "0014-admin-keys": adminKeys,
+  "0015-team-quotas": teamQuotas,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

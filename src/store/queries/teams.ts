@@ -12,6 +12,7 @@ type TeamStore = Pick<
   | "insertTeam"
   | "findTeam"
   | "listTeams"
+  | "setQuota"
   | "insertProject"
   | "findProject"
   | "findAnyProject"
@@ -24,7 +25,7 @@ type TeamStore = Pick<
   | "deleteKey"
 >;
 
-const teams = mapping<Team>({ id: "text", slug: "text", createdAt: "whole" });
+const teams = mapping<Team>({ id: "text", slug: "text", createdAt: "whole", quota: "json" });
 const projects = mapping<Project>({ id: "text", uuid: "text", teamId: "text", name: "text", createdAt: "whole" });
 const keys = mapping<ApiKey>({
   id: "text",
@@ -49,6 +50,10 @@ export function teamStore(db: Database): TeamStore {
         .values(teams.toRow(team))
         .onConflict((conflict) => conflict.column("id").doNothing())
         .execute();
+    }),
+
+    setQuota: durable(async (teamId, quota) => {
+      await db.updateTable("teams").set(teams.toChanges({ quota })).where("id", "=", teamId).execute();
     }),
 
     async findTeam(idOrSlug) {

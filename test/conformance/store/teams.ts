@@ -23,6 +23,15 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.findTeam("nobody")).toBeUndefined();
     });
 
+    test("a team has the quota that was set last", async () => {
+      const { store } = host();
+      const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };
+      await store.insertTeam(team);
+      await store.setQuota(team.id, { sandboxes: 1 });
+      await store.setQuota(team.id, { vcpus: 2.5, memory: 1024 });
+      expect(await store.findTeam(team.id)).toEqual({ ...team, quota: { vcpus: 2.5, memory: 1024 } });
+    });
+
     test("inserting a team again changes nothing", async () => {
       const { store } = host();
       const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };

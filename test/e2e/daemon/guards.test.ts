@@ -198,6 +198,7 @@ test("environment variables are stored sealed, and reach commands, forks and lat
   const tables = ["template_logs", "template_tags", "template_builds", "templates", "secrets"];
   for (const table of tables) db.exec(`drop table ${table}`);
   db.exec("alter table api_keys drop column admin");
+  db.exec("alter table teams drop column quota");
   for (const index of ["snapshots_of_session", "all_snapshots_of_sandbox"]) db.exec(`drop index ${index}`);
   db.exec("delete from migrations where number >= 8");
   db.close();

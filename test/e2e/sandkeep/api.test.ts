@@ -260,8 +260,14 @@ describe("valid requests", () => {
       admin: false,
     });
     expect((await call("listKeys", { query })).json.keys).toHaveLength(1);
+    const limits = { sandboxes: 1, vcpus: 8, memory: null };
+    await call("setQuota", { query, body: { sandboxes: 1, vcpus: 8 } });
+    expect((await api.send("setQuota", { key: foreignKey, body: {} })).status).toBe(403);
     // An admin key acts for the other team, whose key sees only itself.
     await call("createSandbox", { query, body: { name: "theirs" } });
+    expect((await call("getQuota", { key: foreignKey })).json).toMatchObject({ limits, use: { sandboxes: 1 } });
+    const beyond = await api.send("createSandbox", { key: foreignKey, body: { name: "more" } });
+    expect([beyond.status, beyond.json.error.code]).toEqual([429, "limit"]);
     expect((await call("listSandboxes", { key: foreignKey })).json.sandboxes).toHaveLength(1);
     expect((await call("listTeams", { key: foreignKey })).json.teams).toEqual([team]);
     for (const id of ["listSandboxes", "listKeys"]) {

@@ -1,0 +1,61 @@
+/** Quotas of teams: what counts, that starts at the same time count too, and who may set them. */
+
+import { expect, test } from "vitest";
+import { session } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import type { Quota, Session } from "../model/sandbox.ts";
+import { Quotas } from "./quotas.ts";
+
+const caller = { teamId: session.teamId, admin: true };
+
+function fixture(quota: Quota, open: Session[] = []) {
+  let stored = quota;
+  const store = {
+    findTeam: async (id: string) => ({ id, quota: stored }),
+    setQuota: async (_: string, changed: Quota) => {
+      stored = changed;
+    },
+    openSessions: async () => open,
+  };
+  return new Quotas({ store } as unknown as Context); // quotas use nothing else
+}
+
+const starting = (id: string) => ({ ...session, id, state: "pending" as const });
+
+test("of starts at the same time, those that exceed the quota are refused", async () => {
+  const quotas = fixture({ sandboxes: 2 }, [session]);
+  const starts = await Promise.allSettled(["a", "b", "c"].map((id) => quotas.reserve(starting(id))));
+  expect(starts.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
+  expect(starts[1]).toMatchObject({
+    reason: {
+      code: "limit",
+      message: "Cannot start a sandbox: the team may use 2 sandboxes at once, and this would be more",
+    },
+  });
+});
+
+test("a start that failed gives its place back, and one that is stored counts once", async () => {
+  const open: Session[] = [];
+  const quotas = fixture({ sandboxes: 1 }, open);
+  (await quotas.reserve(starting("a")))[Symbol.dispose]();
+  const second = await quotas.reserve(starting("b"));
+  open.push(starting("b"));
+  expect((await quotas.get(caller)).use).toEqual({ sandboxes: 1, vcpus: 2, memory: 4096 });
+  second[Symbol.dispose]();
+  await expect(quotas.reserve(starting("c"))).rejects.toMatchObject({ code: "limit" });
+});
+
+test("processors and memory are sums, and sessions of other teams do not count", async () => {
+  const quotas = fixture({ vcpus: 4, memory: 8192 }, [session, { ...session, id: "x", teamId: "team_other" }]);
+  await quotas.reserve(starting("a"));
+  await expect(quotas.reserve(starting("b"))).rejects.toThrow("4 processors at once");
+  await quotas.set(caller, { memory: 8192 });
+  await expect(quotas.reserve(starting("b"))).rejects.toThrow("8192 MiB of memory at once");
+  await quotas.set(caller, {});
+  await quotas.reserve(starting("b"));
+});
+
+test("only an admin key sets a quota", async () => {
+  const quotas = fixture({});
+  await expect(quotas.set({ teamId: session.teamId }, { sandboxes: 1 })).rejects.toMatchObject({ code: "forbidden" });
+});
