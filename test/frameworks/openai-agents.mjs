@@ -1,8 +1,9 @@
 /** A SandboxAgent of OpenAI's Agents SDK with its client for Vercel: files, commands, and a session that is resumed. */
 
-import { run, setTracingDisabled, Usage } from "@openai/agents";
+import { run, setTracingDisabled } from "@openai/agents";
 import { filesystem, Manifest, SandboxAgent, shell } from "@openai/agents/sandbox";
 import { VercelSandboxClient } from "@openai/agents-extensions/sandbox/vercel";
+import { agentsModel } from "./agents-model.mjs";
 
 setTracingDisabled(true);
 const seen = {};
@@ -12,7 +13,7 @@ const manifest = new Manifest({ entries: { "notes/a.txt": { type: "file", conten
 const session = await client.create({ manifest });
 const agent = new SandboxAgent({
   name: "Calculator",
-  model: scriptedModel([
+  model: agentsModel([
     { tool: "exec_command", args: { cmd: "echo $GREETING; cat notes/a.txt; exit 3" } },
     { tool: "exec_command", args: { cmd: "expr 6 '*' 7 > result.txt; cat result.txt" } },
   ]),
@@ -35,17 +36,3 @@ await next.hydrateWorkspace(kept);
 seen.next = (await next.execCommand({ cmd: "cat result.txt" })).replace(/^[\s\S]*Output:\n/, "");
 await next.close();
 console.log(JSON.stringify(seen));
-
-/** calls these tools one by one, then says "done" */
-function scriptedModel(script) {
-  let step = 0;
-  return {
-    async getResponse() {
-      const call = script[step++];
-      const item = call
-        ? { type: "function_call", callId: `call_${step}`, name: call.tool, arguments: JSON.stringify(call.args) }
-        : { type: "message", role: "assistant", content: [{ type: "output_text", text: "done" }] };
-      return { usage: new Usage(), output: [{ ...item, status: "completed" }] };
-    },
-  };
-}

@@ -6,14 +6,14 @@ import { codeOf } from "../../src/base/error-code.ts";
 import { eventually } from "./harness.ts";
 
 /**
- * Makes the file or folder at a path unless it is there already. Of several processes one makes it and the others wait.
- * If that one fails or dies, the next one tries.
+ * Makes the file or folder at a path unless it is there already. Of several processes one makes it and the others wait,
+ * `timeoutMs` at most. If that one fails or dies, the next one tries.
  */
-export async function madeOnce(path: string, make: () => Promise<void>): Promise<void> {
+export async function madeOnce(path: string, make: () => Promise<void>, timeoutMs = 240_000): Promise<void> {
   const [done, lock] = [`${path}.made`, `${path}.lock`];
   mkdirSync(dirname(path), { recursive: true });
   const turn = () => existsSync(done) || hasLocked(lock);
-  await eventually(`"${path}" is made or can be made`, turn, { timeoutMs: 240_000 });
+  await eventually(`"${path}" is made or can be made`, turn, { timeoutMs });
   if (existsSync(done)) return releaseOwn(lock);
   try {
     rmSync(path, { recursive: true, force: true });

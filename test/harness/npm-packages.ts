@@ -5,12 +5,13 @@
 
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cp, mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, type TestContext } from "vitest";
 import { outOfReach } from "../runner/excuses.ts";
 import { root, tempDir } from "./harness.ts";
+import { madeOnce } from "./made-once.ts";
 
 const run = promisify(execFile);
 const cache = join(root, "node_modules/.cache/sandkeep-tests");
@@ -47,25 +48,20 @@ async function installed(folder: string): Promise<string | undefined> {
   const lock = await readFile(join(folder, "package-lock.json"));
   const kept = join(cache, createHash("sha256").update(lock).digest("hex").slice(0, 16));
   const modules = join(kept, "node_modules");
-  if (await exists(modules)) return modules;
-  await rm(cache, { recursive: true, force: true });
-  const fresh = `${kept}.${process.pid}`;
-  await mkdir(fresh, { recursive: true });
-  for (const file of [".npmrc", "package.json", "package-lock.json"]) await cp(join(folder, file), join(fresh, file));
   try {
-    await run("npm", ["ci", "--ignore-scripts", "--prefer-offline", "--loglevel=error"], { cwd: fresh });
+    await madeOnce(kept, () => install(folder, kept), installTime);
   } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
     if (unreachable.test(String(error))) return undefined;
     throw error;
   }
-  await rename(fresh, kept);
   return modules;
 }
 
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
+async function install(folder: string, kept: string): Promise<void> {
+  // Those of other lockfiles are never used again.
+  const others = (await readdir(cache)).filter((name) => !name.startsWith(basename(kept)));
+  for (const name of others) await rm(join(cache, name), { recursive: true, force: true });
+  await mkdir(kept);
+  for (const file of [".npmrc", "package.json", "package-lock.json"]) await cp(join(folder, file), join(kept, file));
+  await run("npm", ["ci", "--ignore-scripts", "--prefer-offline", "--loglevel=error"], { cwd: kept });
 }
