@@ -40,6 +40,8 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
 /** Reads what is left of a body after its answer, so that the connection can serve the next request. */
 async function discardRest(incoming: IncomingMessage): Promise<void> {
   if (incoming.readableEnded || incoming.destroyed) return;
+  // Node itself drops a body that has arrived and that no one has begun to read, such as the empty one of a GET.
+  if (incoming.complete && !incoming.readableDidRead) return;
   await heardOut(incoming);
   if (!incoming.readableEnded) incoming.destroy();
 }
