@@ -4,6 +4,7 @@ import { isSandkeepError, messageOf, SandkeepError } from "../core/model/errors.
 import type { Store } from "../core/ports/store.ts";
 import { flushing } from "./durable.ts";
 import { openEngine, type StoreLocation } from "./engines/engines.ts";
+import { translated } from "./engines/faults.ts";
 import { identityStore } from "./identity.ts";
 import { keepingRows } from "./kept-rows.ts";
 import { migrate } from "./migrations/migrations.ts";
@@ -66,8 +67,10 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     await store.open();
   } catch (error) {
     await store.close();
-    if (isSandkeepError(error)) throw error;
-    throw new SandkeepError("unsupported", `Cannot open the store ${placeOf(location)}: ${messageOf(error)}`, {
+    const why = translated(error);
+    if (isSandkeepError(why) && why.code !== "unavailable") throw why;
+    const code = isSandkeepError(why) ? why.code : "unsupported";
+    throw new SandkeepError(code, `Cannot open the store ${placeOf(location)}: ${messageOf(why)}`, {
       cause: error,
     });
   }

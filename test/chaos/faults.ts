@@ -19,12 +19,12 @@ const run = promisify(execFile);
 
 export type Fault = (scene: Scene) => Promise<void>;
 
-/** the answer for a session whose machine died */
-const gone: Excuse = ({ status }) => status === 410;
+/** the answer for a session whose machine died; the wire of pauses has no other status for it than 404 */
+const gone: Excuse = ({ status, text }) => status === 410 || (status === 404 && text.includes("it has stopped"));
 /** as above, or a request that the launcher was busy with */
-const cutOff: Excuse = ({ status }) => status === 410 || status === 503;
+const cutOff: Excuse = (answer) => gone(answer) || answer.status === 503;
 /** no room: a clear error, never a fault of the daemon */
-const full: Excuse = ({ status }) => [410, 422, 503, 507].includes(status);
+const full: Excuse = (answer) => gone(answer) || [422, 503, 507].includes(answer.status);
 const unavailable: Excuse = ({ status, headers }) => status === 503 && headers.get("retry-after") === "1";
 
 export const faults = {

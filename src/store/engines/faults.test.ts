@@ -14,6 +14,13 @@ test.each([
   ["SQLITE_IOERR_SHMSIZE", { errcode: 4874 }, "unavailable", "its disk has failed (disk I/O error)"],
   ["SQLITE_IOERR_WRITE", { errcode: 778 }, "unavailable", "its disk has failed (disk I/O error)"],
   ["SQLITE_CANTOPEN", { errcode: 14 }, "unavailable", "its disk has failed (disk I/O error)"],
+  [
+    "SQLITE_CORRUPT_INDEX",
+    { errcode: 779 },
+    "unavailable",
+    "it is damaged (disk I/O error); stop the daemon and restore",
+  ],
+  ["SQLITE_NOTADB", { errcode: 26 }, "unavailable", "it is damaged (disk I/O error); stop the daemon and restore"],
   ["PostgreSQL's disk_full", { code: "53100" }, "no-room", "the disk of the database is full"],
 ])("%s is said in a sentence", async (_, fields, code, sentence) => {
   const failing: Pick<DatabaseConnection, "executeQuery"> = {

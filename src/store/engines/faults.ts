@@ -29,7 +29,7 @@ export function checkParameters(parameters: readonly unknown[]): void {
       );
 }
 
-type Fault = "taken" | "orphan" | "too-long" | "full" | "failed";
+type Fault = "taken" | "orphan" | "too-long" | "full" | "failed" | "damaged";
 
 /** SQLite's extended result codes (SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY, _FOREIGNKEY), and PostgreSQL's SQLSTATE */
 const faultOfCode: Record<string, Fault> = {
@@ -40,6 +40,9 @@ const faultOfCode: Record<string, Fault> = {
   "23503": "orphan",
   // SQLITE_FULL and disk_full.
   "13": "full",
+  // SQLITE_CORRUPT and SQLITE_NOTADB.
+  "11": "damaged",
+  "26": "damaged",
   "53100": "full",
   // An index entry that fits no page.
   "54000": "too-long",
@@ -52,6 +55,12 @@ const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
   full: (cause) => new SandkeepError("no-room", "Cannot record this: the disk of the database is full", { cause }),
   failed: (cause) =>
     new SandkeepError("unavailable", `Cannot use the database: its disk has failed (${cause.message})`, { cause }),
+  damaged: (cause) => {
+    const how = 'stop the daemon and restore the database from a backup, or run "sandkeep recover" without it';
+    return new SandkeepError("unavailable", `Cannot use the database: it is damaged (${cause.message}); ${how}`, {
+      cause,
+    });
+  },
   "too-long": (cause) => new SandkeepError("invalid", "Cannot record this: a name in it is too long", { cause }),
 };
 
@@ -63,7 +72,8 @@ export function translated(error: unknown): unknown {
   const isSqlite = "errcode" in error;
   const code = isSqlite ? error.errcode : "code" in error ? error.code : undefined;
   const isFailed = isSqlite && failedDisk.has(Number(code) & 0xff);
-  const fault = faultOfCode[String(code)] ?? (isFailed ? "failed" : undefined);
+  const isDamaged = isSqlite && (Number(code) & 0xff) === 11;
+  const fault = faultOfCode[String(isDamaged ? 11 : code)] ?? (isFailed ? "failed" : undefined);
   return fault ? sentences[fault](error) : error;
 }
 

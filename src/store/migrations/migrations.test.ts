@@ -1,6 +1,6 @@
 /** Tests of the list of migrations; test/conformance/store/migrations.ts applies them, on each engine. */
 
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
@@ -18,4 +18,12 @@ test("a path or address without a database is a clear error", async () => {
     "Cannot open the store",
   );
   await expect(openStore({ url: "postgres://127.0.0.1:1/none" })).rejects.toThrow("Cannot open the store");
+});
+
+test("a damaged database is named, with what to do", async () => {
+  const path = join(await tempDir(), "store.db");
+  writeFileSync(path, "not what it was");
+  await expect(openStore({ path })).rejects.toThrow(
+    `Cannot open the store "${path}": Cannot use the database: it is damaged (file is not a database); stop the daemon and`,
+  );
 });
