@@ -19,7 +19,8 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
       endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);
-      const live = liveAnswerOf(response);
+      // Node's response for HTTP/2 does not say whether it waits for its reader, so there the web stream is sent.
+      const live = incoming.httpVersionMajor === 1 ? liveAnswerOf(response) : undefined;
       if (live) {
         void sendLive(live, connection.outgoing as ServerResponse);
         return RESPONSE_ALREADY_SENT;
