@@ -109,9 +109,9 @@ export class UserFiles {
     place: Place,
   ): Promise<{ file: FileInfo; bytes: (range?: Range) => Readable }> {
     return this.#at(caller, sessionId, place, async ({ files, path }) => {
-      const file = await files.stat(path);
+      const { file, bytes } = await files.opened(path);
       if (file.type !== "file") throw new SandkeepError("invalid", `Cannot read "${path}": it is a ${file.type}`);
-      return { file, bytes: (range) => files.read(path, range) };
+      return { file, bytes };
     });
   }
 

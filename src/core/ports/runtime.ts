@@ -267,13 +267,12 @@ export interface EgressJournal {
 /** File operations, each run inside the sandbox by a process of the given user. Paths are absolute. */
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
+  /** a file's info, and a function that reads its bytes; a small file is read already */
+  opened(path: string): Promise<{ file: FileInfo; bytes: (range?: { offset: number; length: number }) => Readable }>;
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
   /** with `links`, also the type of a symlink's target; with `attributes`, also those of a regular file */
   stat(path: string, options?: { follow?: boolean; links?: boolean; attributes?: boolean }): Promise<FileInfo>;
-  /**
-   * what is in a directory, and with `depth` in those below it: each before what is in it, no symlink followed; `limit`
-   * where that is more than `most`
-   */
+  /** what is in a directory, down to `depth`, parents first, no symlink followed; `limit` if it is more than `most` */
   list(path: string, options?: { depth?: number; links?: boolean; most?: number }): Promise<FileInfo[]>;
   mkdir(path: string, options?: { recursive?: boolean; mode?: number; owner?: FileOwner }): Promise<void>;
   /** with `parents`, makes missing directories at the destination, with this owner */

@@ -42,6 +42,13 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
 
   return {
     read: (path, options) => bytes(during((session) => session.read(path, options))),
+    async opened(path) {
+      const { file, contents } = await once((session) => infoAndContents(session, path));
+      if (!contents) return { file, bytes: (range) => this.read(path, range) };
+      const part = ({ offset, length } = { offset: 0, length: contents.length }) =>
+        contents.subarray(offset, offset + length);
+      return { file, bytes: (range) => Readable.from([part(range)], { objectMode: false }) };
+    },
     write: (path, data, options) => once((session) => write(session, path, data, options)),
     stat: (path, options) => once((session) => stat(session, path, options)),
     list: (path, options) => once((session) => list(session, path, options)),
@@ -93,6 +100,20 @@ async function stat(
   const file = infoOf(await session.stat(path, options), posix.normalize(path));
   if (attributes && file.type === "file") return { ...file, attributes: await attributesOf(session, path) };
   return links ? withTarget(session, file) : file;
+}
+
+/** most bytes of a file that is read with its info, because a second connection would take longer */
+const smallFile = 64 << 10;
+
+/** the contents are there if it is a small regular file; files of the kernel have the size 0, and still contents */
+async function infoAndContents(session: FileSession, path: string): Promise<{ file: FileInfo; contents?: Buffer }> {
+  const file = await stat(session, path);
+  if (file.type !== "file" || file.size === 0 || file.size > smallFile) return { file };
+  const parts: Buffer[] = [];
+  for await (const part of session.read(path, { offset: 0, length: file.size })) parts.push(part);
+  const contents = Buffer.concat(parts);
+  // It may have been cut since.
+  return contents.length === file.size ? { file, contents } : { file };
 }
 
 /** of a regular file; nothing if it has become something else meanwhile */
