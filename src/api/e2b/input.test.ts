@@ -76,7 +76,7 @@ const bodies: [string, string, unknown[]][] = [
   ["POST", `/sandboxes/${id}/fork`, [{ count: 0 }, { count: 101 }, { timeout: 0 }]],
   ["PUT", `/sandboxes/${id}/network`, [{ allowOut: ["a.b"] }, { allowPublicTraffic: false }, { denyOut: "all" }]],
   ["POST", `/sandboxes/${id}/snapshots`, [{ name: "" }, { name: "a b" }, { name: "../x" }]],
-  ["POST", "/volumes", [{}, { name: "a b" }, { name: "" }]],
+  ["POST", "/volumes", [{}, { name: "a b" }, { name: "" }, { name: "a".repeat(1000) }, { name: "a", size: 1 }, "[]"]],
   [
     "POST",
     "/v3/templates",
@@ -114,12 +114,29 @@ const bodies: [string, string, unknown[]][] = [
       { steps: [{ type: "ENV", args: ["A"] }] },
       { steps: [{ type: "ENV", args: ["A=B", "c"] }] },
       { startCmd: 1 },
+      { readyCmd: "a\0b" },
+      { steps: Array(1001).fill({ type: "RUN", args: ["true"] }) },
+      {
+        steps: [
+          { type: "ENV", args: ["A", "x".repeat(60_000), "B", "$A"] },
+          { type: "ENV", args: ["B", "$A$A"] },
+        ],
+      },
+      { fromTemplate: "" },
       { other: true },
     ],
   ],
   ["PATCH", "/v2/templates/a", [{}, { public: "yes" }, { public: true, name: "b" }]],
-  ["POST", "/templates/tags", [{}, { target: "a" }, { target: "a", tags: [] }]],
-  ["DELETE", "/templates/tags", [{}, { name: "a", tags: [1] }]],
+  [
+    "POST",
+    "/templates/tags",
+    [{}, { target: "a" }, { target: "a", tags: [] }, { target: "a", tags: Array(101).fill("b") }],
+  ],
+  [
+    "DELETE",
+    "/templates/tags",
+    [{}, { name: "a", tags: [1] }, { name: "a".repeat(385), tags: ["b"] }, { name: "a", tags: [] }],
+  ],
   [
     "POST",
     "/secrets",
@@ -129,6 +146,10 @@ const bodies: [string, string, unknown[]][] = [
       { name: "a{b}", value: "c" },
       { name: "", value: "c" },
       { name: "a", value: "b", metadata: { c: 1 } },
+      { name: "a\nb", value: "c" },
+      { name: "a", value: "b".repeat((64 << 10) + 1) },
+      { name: "a", value: "b\0c" },
+      { name: "a", value: "b", metadata: Object.fromEntries(Array.from({ length: 51 }, (_, at) => [at, ""])) },
     ],
   ],
   ["POST", "/secrets/a", [{}, { value: "" }, { name: "b", value: "c" }]],
@@ -208,4 +229,24 @@ test.each([
     { code: 400, message: expect.stringMatching(/^Cannot serve this: /) },
     [],
   ]);
+});
+
+test("an address for files is refused unless its hash, its time and its token belong together", async () => {
+  const end = Math.floor(Date.now() / 1000) + 60;
+  for (const [path, wanted] of [
+    [`/template-files/${hash}/${end}/team.key.00`, 401],
+    [`/template-files/${hash}/${end}/team`, 401],
+    [`/template-files/${hash}/${end}/%00`, 401],
+    [`/template-files/${hash}/1/team.key.00`, 401],
+    [`/template-files/..%2F..%2Fetc/${end}/team.key.00`, 400],
+    [`/template-files/${hash}/soon/team.key.00`, 404],
+    [`/template-files/${"z".repeat(64)}/${end}/team.key.00`, 400],
+    [`/template-files/${hash}`, 404],
+  ] as const) {
+    for (const method of ["PUT", "GET"]) {
+      const { status, json, changes } = await ask(method, path, method === "PUT" ? "tar" : undefined);
+      const expected = method === "PUT" ? wanted : 404;
+      expect([method, path, status, json.code, changes]).toEqual([method, path, expected, expected, []]);
+    }
+  }
 });

@@ -1,7 +1,7 @@
 /** One sandbox through every API: created by one client, used by the next, ended by the last, visible to all. */
 
 import { Sandbox } from "@vercel/sandbox";
-import { Sandbox as E2bSandbox } from "e2b";
+import { Sandbox as E2bSandbox, Template } from "e2b";
 import { Sandbox as Sandbox1 } from "vercel-sandbox-1";
 import { Sandbox as VeryfrontSandbox } from "veryfront/sandbox";
 import { afterAll, expect, test } from "vitest";
@@ -108,6 +108,29 @@ test("a sandbox is the same through every API, until its end", async () => {
     { sandbox_id: sessionId, status: "killed" },
   ]);
   expect(await asE2b()).toMatchObject([{ sandboxId: seen?.sandboxId, state: "running" }]);
+
+  // A snapshot that one API takes is what a sandbox of another starts from.
+  const { snapshotId } = await E2bSandbox.createSnapshot(seen?.sandboxId ?? "", { ...e2b, name: "from-e2b" });
+  const source = { type: "snapshot" as const, snapshotId: snapshotId.replace(/:default$/, "") };
+  const copy = await Sandbox.create({ ...vercel, name: "copy", source });
+  expect((await copy.readFileToBuffer({ path: "file" }))?.toString()).toBe("from version 1\n");
+  const written = await copy.runCommand("sh", ["-c", "echo from version 3 > more; realpath more"]);
+  const path = (await written.stdout()).trim();
+  const taken = await copy.snapshot();
+  const asTemplate = await E2bSandbox.create(taken.snapshotId, e2b);
+  expect(await asTemplate.files.read(path)).toBe("from version 3\n");
+  await asTemplate.kill();
+
+  // A template that E2B's SDK built runs its start command for every API.
+  const recipe = Template().fromBaseImage().setStartCmd("echo started > begun; sleep 1000", "test -s begun");
+  await Template.build(recipe, "everywhere", e2b);
+  const ofTemplate = await E2bSandbox.create("everywhere", { ...e2b, metadata: { team: "green" } });
+  const green = encodeURIComponent(JSON.stringify({ team: "green" }));
+  const [machine] = (await ask("GET", `/v1/sessions/sandboxes?metadata=${green}`)).json;
+  const viewed = await VeryfrontSandbox.get(machine.sandbox_id, veryfront);
+  expect(await viewed.readFile("begun")).toBe("started\n");
+  await viewed.close();
+  expect(await ofTemplate.isRunning()).toBe(false);
 
   // Killed through E2B, it is gone for all.
   expect(await E2bSandbox.kill(seen?.sandboxId ?? "", e2b)).toBe(true);

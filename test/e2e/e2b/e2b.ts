@@ -7,6 +7,7 @@ import { Sandbox as Sandbox1 } from "e2b-1";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { type CliResult, compileCache, finished, redirectThisProcess } from "../clients.ts";
+import { Typist } from "../vercel/typist.ts";
 
 /** sets the variables of the SDKs, for the tests of a file; version 1 has a fixed address, and needs the preload */
 export function useDaemon(daemon: () => TestDaemon): void {
@@ -42,22 +43,30 @@ const require = createRequire(import.meta.url);
 export const program = require.resolve("@e2b/cli/dist/index.js");
 
 /** runs the vendor's command line to its end, without the tests' own environment and with a home of its own */
-export function cli({ url, key }: TestDaemon, home: string, args: string[], input = ""): Promise<CliResult> {
+export function cli(daemon: TestDaemon, home: string, args: string[], input = ""): Promise<CliResult> {
   const child = spawn(process.execPath, [program, ...args], {
     cwd: home,
-    env: {
-      PATH: process.env.PATH,
-      HOME: home,
-      E2B_API_URL: url,
-      E2B_SANDBOX_URL: url,
-      E2B_API_KEY: key,
-      NO_UPDATE_NOTIFIER: "1",
-      NODE_COMPILE_CACHE: compileCache,
-      NO_COLOR: "1",
-      CI: "1",
-    },
+    env: { ...environment(daemon, home), CI: "1" },
     stdio: ["pipe", "pipe", "pipe"],
   });
   child.stdin.end(input);
   return finished(child);
+}
+
+/** the same on a terminal */
+export function cliOnTerminal(daemon: TestDaemon, home: string, args: string[]): Typist {
+  return new Typist([process.execPath, program, ...args], { env: environment(daemon, home), cwd: home });
+}
+
+function environment({ url, key }: TestDaemon, home: string): NodeJS.ProcessEnv {
+  return {
+    PATH: process.env.PATH,
+    HOME: home,
+    E2B_API_URL: url,
+    E2B_SANDBOX_URL: url,
+    E2B_API_KEY: key,
+    NO_UPDATE_NOTIFIER: "1",
+    NODE_COMPILE_CACHE: compileCache,
+    NO_COLOR: "1",
+  };
 }

@@ -37,6 +37,9 @@ test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", asyn
     running: true,
     again: "c",
     gone: [true, false],
+    template: [false, true, "hello\nsent\n600\n1\n", true],
+    broken: true,
+    status: "ready",
   });
 });
 

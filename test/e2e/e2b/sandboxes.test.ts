@@ -17,8 +17,9 @@ import { Sandbox as Sandbox1 } from "e2b-1";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { root, tempDir } from "../../harness/harness.ts";
+import { needs } from "../../runner/needs.ts";
 import { raw } from "../clients.ts";
-import { cli, program, useDaemon } from "./e2b.ts";
+import { cli, cliOnTerminal, program, useDaemon } from "./e2b.ts";
 
 const daemon = daemonOfFile();
 useDaemon(daemon);
@@ -320,6 +321,42 @@ test("the command line creates, lists, shows, pauses, resumes, snapshots and kil
   expect(await Sandbox.getInfo(id)).toMatchObject({ state: "running" });
   expect(await run("sandbox", "kill", id)).toContain("has been killed");
   await expect(Sandbox.getInfo(id)).rejects.toThrow(SandboxNotFoundError);
+});
+
+test("the command line on a terminal: shells that follow, watch and end sandboxes", async (context) => {
+  needs(context, "the command python3");
+  const home = await tempDir();
+  const on = (...args: string[]) => cliOnTerminal(daemon(), home, args);
+  for (const word of ["create", "spawn"]) {
+    const options = ["--timeout", "600", "--user", "root", "--cwd", "/srv", "--env", "GREETING=hello"];
+    const shell = on("sandbox", word, ...options, "base");
+    await shell.until(/\/srv/);
+    shell.type("echo $GREETING-$(id -un)-$(stty size | tr ' ' x); exit\n");
+    await shell.until(/hello-root-24x80/);
+    expect(await shell.ended, shell.output).toBe(0);
+  }
+  const sandbox = await Sandbox.create({ lifecycle: { onTimeout: "pause" } });
+  const { sandboxId: id } = sandbox;
+  await sandbox.pause();
+  const shell = on("sandbox", "connect", id);
+  await shell.until(/user@|\$ /);
+  shell.type("echo again-$((1+1)); exit 0\n");
+  await shell.until(/again-2/);
+  expect(await shell.ended, shell.output).toBe(0);
+  const logs = on("sandbox", "logs", "--follow", id);
+  await logs.until(/Sandbox started/);
+  const metrics = on("sandbox", "metrics", "--follow", id);
+  await metrics.until(/CPU/);
+  const list = on("sandbox", "list");
+  await list.until(new RegExp(id.slice(0, 8)));
+  expect(await list.ended, list.output).toBe(0);
+  const killed = on("sandbox", "kill", "--all", "--state", "running,paused");
+  await killed.until(/Killed \d+ running sandboxes/);
+  // Whichever it asks for first, the state or the next lines.
+  await logs.until(/sandbox is closed|not found/);
+  const gone = on("sandbox", "connect", id);
+  expect(await gone.ended, gone.output).toBe(1);
+  expect(gone.output).toMatch(/not found|404/i);
 });
 
 test("what sandkeep env prints is enough for both SDKs and the command line", async () => {

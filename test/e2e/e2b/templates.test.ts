@@ -1,16 +1,19 @@
 /** Templates and secrets of E2B: its own SDK and command line use them, unmodified, and sandboxes start from templates. */
 
 import { randomBytes } from "node:crypto";
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { BuildError, Sandbox, Secret, SecretNotFoundError, Template, waitForFile, waitForPort } from "e2b";
+import { BuildError, Sandbox, Secret, SecretNotFoundError, Template, Volume, waitForFile, waitForPort } from "e2b";
 import { beforeAll, expect, test } from "vitest";
 import { hashKey } from "../../../src/daemon/secrets.ts";
 import { openStore } from "../../../src/store/sql-store.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { tempDir } from "../../harness/harness.ts";
+import { tarOf } from "../../harness/images/image-archives.ts";
+import { TestRegistry } from "../../harness/images/test-registry.ts";
+import { needs } from "../../runner/needs.ts";
 import { raw } from "../clients.ts";
-import { cli, useDaemon } from "./e2b.ts";
+import { cli, cliOnTerminal, useDaemon } from "./e2b.ts";
 
 const daemon = daemonOfFile();
 useDaemon(daemon);
@@ -252,12 +255,72 @@ test("the command line builds from a Dockerfile, lists, publishes and deletes", 
   expect(await run("delete", "-y", json.templateID)).toMatchObject({ code: 0 });
   expect(await Template.exists("from-cli")).toBe(false);
   expect(await run("init", "--name", "fresh", "--language", "typescript")).toMatchObject({ code: 0 });
+  await writeFile(
+    join(home, "e2b.toml"),
+    'template_id = "old"\ndockerfile = "e2b.Dockerfile"\nstart_cmd = "sleep 9"\n',
+  );
+  expect(await run("migrate", "--language", "typescript")).toMatchObject({ code: 0 });
+  expect(await readFile(join(home, "template.ts"), "utf8")).toContain("sleep 9");
+  expect(await run("build")).toMatchObject({ code: 1, stdout: expect.stringContaining("deprecated") });
+  const auth = (word: string) => cli(daemon(), home, ["auth", word]);
+  expect(await auth("info")).toMatchObject({ code: 0, stdout: "Not logged in\n" });
+  for (const word of ["logout", "configure"]) expect(await auth(word)).toMatchObject({ code: 0 });
 });
 
-test("a key of another team reads and changes no template, build or secret", async () => {
+test("the command line on a terminal asks before it publishes and deletes what was chosen", async (context) => {
+  needs(context, "the command python3");
+  const home = await tempDir();
+  const on = (...args: string[]) => cliOnTerminal(daemon(), home, ["template", ...args]);
+  await Template.build(Template().fromImage("base"), "chosen");
+  const publish = on("publish", "chosen");
+  await publish.until(/really want to publish/);
+  publish.type("y\n");
+  await publish.until(/Published as: default\/chosen/);
+  expect(await publish.ended, publish.output).toBe(0);
+  const refused = on("unpublish", "chosen");
+  await refused.until(/really want to unpublish/);
+  refused.type("n\n");
+  await refused.until(/Canceled/);
+  expect((await ask("GET", "/templates/chosen")).json).toMatchObject({ public: true });
+  const list = on("list");
+  await list.until(/Public.*chosen/s);
+  const names = async () => (await ask("GET", "/templates")).json.flatMap((each: { names: string[] }) => each.names);
+  for (const name of await names()) if (!["chosen", "walk"].includes(name)) await ask("DELETE", `/templates/${name}`);
+  // The space bar chooses the first one of the list.
+  const chosen = on("delete", "--select");
+  await chosen.until(/Select sandbox templates/);
+  chosen.type(" \n");
+  await chosen.until(/really want to delete/);
+  chosen.type("y\n");
+  await chosen.until(/Deleting sandbox template/);
+  expect(await chosen.ended, chosen.output).toBe(0);
+  expect(await names()).toEqual(["walk"]);
+});
+
+test("a key of another team reads and changes nothing of a team", async () => {
   const { templateId, buildId } = await Template.build(Template().fromImage("base"), "mine");
   const secret = await Secret.create("mine", "value-of-mine");
+  const volume = await Volume.create("mine");
+  const sandbox = await Sandbox.create({ volumeMounts: { "/mnt": volume } });
+  const { snapshotId } = await sandbox.createSnapshot({ name: "mine-too" });
   const hash = "a".repeat(64);
+  // Whatever its name, its id or the name of its image: none of them leads to it.
+  const names = [
+    ...["mine", templateId, "default/mine", "team_default/mine", snapshotId, "mine-too"],
+    ...[`templates/${templateId}:${buildId}`, `~team_default~templates/${templateId}:${buildId}`],
+  ];
+  for (const templateID of names) {
+    const made = await ask("POST", "/v2/sandboxes", { templateID }, foreign);
+    expect([templateID, made.status, made.json.code]).toEqual([templateID, 400, 400]);
+    for (const body of [{ fromTemplate: templateID }, { fromImage: templateID }]) {
+      const { templateID: id, buildID } = (await ask("POST", "/v3/templates", { name: "theirs" }, foreign)).json;
+      const started = await ask("POST", `/v2/templates/${id}/builds/${buildID}`, body, foreign);
+      const status = async () =>
+        (await ask("GET", `/templates/${id}/builds/${buildID}/status`, undefined, foreign)).json;
+      if (started.status === 202) await expect.poll(async () => (await status()).status, patient).toBe("error");
+      else expect([body, started.status]).toEqual([body, 404]);
+    }
+  }
   const calls: [string, string, unknown?][] = [
     ["GET", `/templates/${templateId}`],
     ["GET", `/templates/${templateId}/tags`],
@@ -274,14 +337,29 @@ test("a key of another team reads and changes no template, build or secret", asy
     ["GET", `/secrets/${secret.secretId}`],
     ["POST", `/secrets/${secret.secretId}`, { value: "other" }],
     ["DELETE", "/secrets/mine"],
+    ["GET", `/volumes/${volume.volumeId}`],
+    ["DELETE", `/volumes/${volume.volumeId}`],
+    ["POST", "/v2/sandboxes", { templateID: "base", volumeMounts: [{ name: "mine", path: "/mnt" }] }],
+    ["DELETE", `/templates/${snapshotId}`],
+    ...["", "/logs", "/metrics"].map((rest): [string, string] => ["GET", `/sandboxes/${sandbox.sandboxId}${rest}`]),
+    ...["/pause", "/resume", "/connect", "/snapshots", "/fork"].map((rest): [string, string, unknown] => {
+      return ["POST", `/sandboxes/${sandbox.sandboxId}${rest}`, {}];
+    }),
+    ["POST", `/sandboxes/${sandbox.sandboxId}/timeout`, { timeout: 1 }],
+    ["PUT", `/sandboxes/${sandbox.sandboxId}/network`, {}],
+    ["DELETE", `/sandboxes/${sandbox.sandboxId}`],
   ];
   for (const [method, path, body] of calls) {
     const answer = await ask(method, path, body, foreign);
     expect([method, path, answer.status, answer.json?.code]).toEqual([method, path, 404, 404]);
   }
-  for (const path of ["/templates", "/v2/templates", "/secrets"]) {
+  for (const path of ["/secrets", "/volumes", "/snapshots", "/sandboxes", "/v2/sandboxes"]) {
     expect((await ask("GET", path, undefined, foreign)).json).toEqual([]);
   }
+  for (const path of ["/templates", "/v2/templates"]) {
+    expect((await ask("GET", path, undefined, foreign)).json).toMatchObject([{ names: ["theirs"] }]);
+  }
+  await sandbox.kill();
   expect((await ask("GET", "/templates?teamID=team_default", undefined, foreign)).status).toBe(403);
   expect((await ask("GET", `/templates/${templateId}`)).json).toMatchObject({ public: false, names: ["mine"] });
   // The address of an upload is for one hash, and worth nothing when it is changed.
@@ -325,7 +403,9 @@ test("a build that the daemon does not survive has failed and says so; what was 
   await expect.poll(log, patient).toContain("sleep 600");
   const running = await Sandbox.create("walk:v1", { timeoutMs: 300_000 });
   await daemon().kill9();
-  await daemon().start();
+  const registry = await new TestRegistry().listen();
+  registry.image("v1", [await tarOf([{ name: "from-registry", content: "pulled\n" }])]);
+  await daemon().start({ SANDKEEP_REGISTRIES: registry.host, SANDKEEP_REGISTRY_HTTP: registry.host });
   const { status, reason } = await Template.getBuildStatus(build);
   expect([status, reason?.message]).toEqual(["error", expect.stringContaining("daemon was stopped")]);
   expect(await outputOf("survivor", "cat n")).toBe("stays\n");
@@ -339,4 +419,19 @@ test("a build that the daemon does not survive has failed and says so; what was 
   const resumed = await Sandbox.connect(running.sandboxId);
   expect((await resumed.commands.run(`cat started.txt; ${started}`)).stdout).toMatch(/^hello\n\d+\n$/);
   await resumed.kill();
+
+  // An image that is not here is pulled for the build, without a shell in it.
+  const folder = await tempDir();
+  await writeFile(join(folder, "a.txt"), "copied\n");
+  const pulled = Template({ fileContextPath: folder }).fromImage(`${registry.host}/team/app:v1`).copy("a.txt", "a.txt");
+  await Template.build(pulled, "pulled");
+  const small = await Sandbox.create("pulled");
+  expect([await small.files.read("/from-registry"), await small.files.read("a.txt")]).toEqual(["pulled\n", "copied\n"]);
+  await small.kill();
+  const missing = Template.build(Template().fromImage(`${registry.host}/team/app:v2`), "pulled");
+  await expect(missing).rejects.toThrow(/Cannot pull ".*team\/app:v2"/);
+  const closed = { username: "a", password: "value-of-password" };
+  const withPassword = Template.build(Template().fromImage("x", closed), "pulled");
+  await expect(withPassword).rejects.toThrow(/credentials are not taken here/);
+  expect(daemon().complaints()).not.toContain("value-of-password");
 });

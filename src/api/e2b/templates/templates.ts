@@ -78,8 +78,11 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
     app.patch(path, async (c) => {
       queryOf(c, emptyQuery);
       const body = await bodyOf(c, dialect, schemas.visibilityBody);
-      const { name } = await core.templates.publish(c.get("owner"), c.req.param("id") ?? "", body.public);
-      return json({ names: [name] });
+      const owner = c.get("owner");
+      const { name } = await core.templates.publish(owner, c.req.param("id") ?? "", body.public);
+      // As other teams name it.
+      const { slug } = await core.access.team(owner);
+      return json({ names: [`${slug}/${name}`] });
     });
   }
 

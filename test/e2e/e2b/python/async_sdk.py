@@ -6,7 +6,7 @@ import os
 import sys
 
 import e2b
-from e2b import AsyncSandbox
+from e2b import AsyncSandbox, AsyncTemplate
 
 
 async def main():
@@ -69,6 +69,39 @@ async def main():
         seen["again"] = await (await AsyncSandbox.connect(sandbox.sandbox_id)).files.read("/srv/c")
     finally:
         seen["gone"] = [await sandbox.kill(), await sandbox.is_running()]
+    # A template, with files of this folder, is built, tagged and started.
+    with open("sent.txt", "w") as file:
+        file.write("sent\n")
+    recipe = (
+        AsyncTemplate(file_context_path=".")
+        .from_base_image()
+        .set_envs({"GREETING": "hello"})
+        .run_cmd("echo $GREETING > made.txt")
+        .copy("sent.txt", "sent.txt", mode=0o600)
+        .set_start_cmd("sleep 1000", "test -f made.txt")
+    )
+    lines = []
+    before = await AsyncTemplate.exists("python-async")
+    built = await AsyncTemplate.build(recipe, "python-async:v1", cpu_count=1, memory_mb=512, on_build_logs=lambda line: lines.append(line.message))
+    await AsyncTemplate.assign_tags("python-async:v1", ["stable"])
+    made = await AsyncSandbox.create("python-async:stable")
+    try:
+        seen["template"] = [
+            before,
+            await AsyncTemplate.exists("python-async"),
+            (await made.commands.run("cat made.txt sent.txt; stat -c %a sent.txt; pgrep -cx sleep")).stdout,
+            len(lines) > 3,
+        ]
+    finally:
+        await made.kill()
+    try:
+        await AsyncTemplate.build(AsyncTemplate().from_base_image().run_cmd("exit 3"), "python-async")
+    except e2b.BuildException as error:
+        seen["broken"] = "exit code 3" in str(error)
+    background = await AsyncTemplate.build_in_background(AsyncTemplate().from_template("python-async:v1"), "python-async")
+    while (await AsyncTemplate.get_build_status(background)).status.value in ("building", "waiting"):
+        await asyncio.sleep(0.1)
+    seen["status"] = (await AsyncTemplate.get_build_status(background)).status.value
     print(json.dumps(seen))
 
 

@@ -4,7 +4,7 @@ import json
 import time
 
 import e2b
-from e2b import Sandbox
+from e2b import Sandbox, Template
 
 seen = {}
 sandbox = Sandbox.create(envs={"GREETING": "hello"}, metadata={"kind": "sync"}, timeout=120)
@@ -62,4 +62,37 @@ try:
     seen["again"] = Sandbox.connect(sandbox.sandbox_id).files.read("/srv/c")
 finally:
     seen["gone"] = [sandbox.kill(), sandbox.is_running()]
+# A template, with files of this folder, is built, tagged and started.
+with open("sent.txt", "w") as file:
+    file.write("sent\n")
+recipe = (
+    Template(file_context_path=".")
+    .from_base_image()
+    .set_envs({"GREETING": "hello"})
+    .run_cmd("echo $GREETING > made.txt")
+    .copy("sent.txt", "sent.txt", mode=0o600)
+    .set_start_cmd("sleep 1000", "test -f made.txt")
+)
+lines = []
+before = Template.exists("python-sync")
+built = Template.build(recipe, "python-sync:v1", cpu_count=1, memory_mb=512, on_build_logs=lambda line: lines.append(line.message))
+Template.assign_tags("python-sync:v1", ["stable"])
+made = Sandbox.create("python-sync:stable")
+try:
+    seen["template"] = [
+        before,
+        Template.exists("python-sync"),
+        (made.commands.run("cat made.txt sent.txt; stat -c %a sent.txt; pgrep -cx sleep")).stdout,
+        len(lines) > 3,
+    ]
+finally:
+    made.kill()
+try:
+    Template.build(Template().from_base_image().run_cmd("exit 3"), "python-sync")
+except e2b.BuildException as error:
+    seen["broken"] = "exit code 3" in str(error)
+background = Template.build_in_background(Template().from_template("python-sync:v1"), "python-sync")
+while (Template.get_build_status(background)).status.value in ("building", "waiting"):
+    time.sleep(0.1)
+seen["status"] = (Template.get_build_status(background)).status.value
 print(json.dumps(seen))
