@@ -39,7 +39,7 @@ async function started(sandbox: Sandbox) {
     stdin: true,
     timeoutMs: 0,
   });
-  await eventually("the program runs", () => command.stdout.includes("up"));
+  await eventually("the program runs", () => command.stdout.includes("up\n"));
   return command;
 }
 
@@ -47,7 +47,7 @@ async function started(sandbox: Sandbox) {
 async function ask(sandbox: Sandbox, pid: number): Promise<string> {
   const command = await sandbox.commands.connect(pid);
   await sandbox.commands.sendStdin(pid, "\n");
-  await eventually("an answer", () => command.stdout.includes("\n"));
+  await eventually("an answer", () => / \d+\n/.test(command.stdout));
   await command.disconnect();
   return command.stdout.trim();
 }
@@ -56,17 +56,16 @@ test("a program goes on after a pause with its memory and its process id, and us
   const sandbox = await Sandbox.create({ timeoutMs: 60_000, metadata: { kept: "memory" } });
   const command = await started(sandbox);
   const [secret] = (await ask(sandbox, command.pid)).split(" ");
-  const watched = new Promise<Error | undefined>((resolve) => {
-    void sandbox.files.watchDir("/home/user", () => undefined, { onExit: resolve, timeoutMs: 0 });
-  });
-  await eventually("the watcher", async () => (await sandbox.files.write("seen", "x")) && true);
+  const watched = Promise.withResolvers<Error | undefined>();
+  await sandbox.files.watchDir("/home/user", () => undefined, { onExit: watched.resolve, timeoutMs: 0 });
+  await sandbox.files.write("seen", "x");
   const cut = command.wait().then(String, String);
   const { endAt } = await sandbox.getInfo();
 
   expect(await sandbox.pause()).toBe(true);
   expect(await sandbox.pause()).toBe(false);
   expect(await cut).toContain("it is paused");
-  expect(await watched).toBeInstanceOf(Error);
+  expect(await watched.promise).toBeInstanceOf(Error);
   const info = await sandbox.getInfo();
   expect(info).toMatchObject({ state: "paused", metadata: { kept: "memory" } });
   expect(info.endAt.getTime()).toBeLessThan(endAt.getTime());
