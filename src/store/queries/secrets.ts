@@ -5,8 +5,8 @@ import type { Secret } from "../../core/model/secret.ts";
 import type { SecretRecords } from "../../core/ports/template-records.ts";
 import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
-import { behind, readPage } from "./page.ts";
-import { first, mapping, type Row } from "./rows.ts";
+import { first, mapping } from "./rows.ts";
+import { countOfTeam, pageOfTeam } from "./team-rows.ts";
 
 const secrets = mapping<Secret>({
   id: "text",
@@ -59,35 +59,8 @@ export function secretStore(db: Database): SecretRecords {
       return deleted !== undefined;
     }),
 
-    async countSecrets(teamId) {
-      const { count } = await db
-        .selectFrom("secrets")
-        .select((eb) => eb.fn.countAll<number | string>().as("count"))
-        .where("team_id", "=", teamId)
-        .executeTakeFirstOrThrow();
-      return Number(count);
-    },
+    countSecrets: (teamId) => countOfTeam(db, "secrets", teamId),
 
-    listSecrets(query) {
-      const { teamId, order } = query;
-      return readPage<Row<Secret>, Secret>(
-        {
-          query,
-          sort: { column: "created_at", type: "number" },
-          list: { of: "secrets", teamId },
-          read: (position, limit) =>
-            db
-              .selectFrom("secrets")
-              .selectAll()
-              .where("team_id", "=", teamId)
-              .where((eb) => eb.and(position ? [behind(position, order, "created_at", "id")] : []))
-              .orderBy("created_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
-        secrets.toValue,
-      );
-    },
+    listSecrets: (query) => pageOfTeam(db, "secrets", query, secrets.toValue),
   };
 }

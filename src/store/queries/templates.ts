@@ -5,8 +5,8 @@ import { logLevels, type Template, type TemplateBuild, type TemplateLogLine } fr
 import type { TemplateRecords } from "../../core/ports/template-records.ts";
 import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
-import { behind, readPage } from "./page.ts";
-import { first, mapping, type Row } from "./rows.ts";
+import { first, mapping } from "./rows.ts";
+import { countOfTeam, pageOfTeam } from "./team-rows.ts";
 
 /** most rows in one statement: SQLite has a limit of values */
 const mostRows = 1000;
@@ -56,36 +56,9 @@ export function templateStore(db: Database): TemplateRecords {
         templates.toValue,
       ),
 
-    listTemplates(query) {
-      const { teamId, order } = query;
-      return readPage<Row<Template>, Template>(
-        {
-          query,
-          sort: { column: "created_at", type: "number" },
-          list: { of: "templates", teamId },
-          read: (position, limit) =>
-            db
-              .selectFrom("templates")
-              .selectAll()
-              .where("team_id", "=", teamId)
-              .where((eb) => eb.and(position ? [behind(position, order, "created_at", "id")] : []))
-              .orderBy("created_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
-        templates.toValue,
-      );
-    },
+    listTemplates: (query) => pageOfTeam(db, "templates", query, templates.toValue),
 
-    async countTemplates(teamId) {
-      const { count } = await db
-        .selectFrom("templates")
-        .select((eb) => eb.fn.countAll<number | string>().as("count"))
-        .where("team_id", "=", teamId)
-        .executeTakeFirstOrThrow();
-      return Number(count);
-    },
+    countTemplates: (teamId) => countOfTeam(db, "templates", teamId),
 
     updateTemplate: durable((id, changes) =>
       first(
