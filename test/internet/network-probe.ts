@@ -16,7 +16,7 @@ import { egressUser, netdUser } from "../../src/runtime/linux/machines/plan.ts";
 import { EgressLink } from "../../src/runtime/linux/network/egress-link.ts";
 import { egressView, realCommand } from "../../src/runtime/linux/network/egress-view.ts";
 import { compileGuest, sanitizers } from "../harness/guest-program.ts";
-import { root, tempDir, type Undo } from "../harness/harness.ts";
+import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
 import { has, type Need, needs } from "../runner/needs.ts";
 import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
@@ -253,6 +253,16 @@ export class Probe {
       Number(pid && (await readFile(`/proc/${pid}/task/${pid}/children`, "utf8"))) || undefined;
     const keeper = await childOf(this.pid);
     return childOf(keeper);
+  }
+
+  /** kills the egress process, and waits until another one has taken its place */
+  async replaceEgress(): Promise<void> {
+    const pid = await eventually("the egress process runs", () => this.egressPid());
+    process.kill(pid, "SIGKILL");
+    await eventually("another one runs", async () => {
+      const next = await this.egressPid();
+      return next !== undefined && next !== pid;
+    });
   }
 
   /** a command line that runs another inside a machine's network: uid 1000, no capability, our resolver */

@@ -147,11 +147,11 @@ attempt("refused", lambda: https("other.test", "${otherAddress}"))
   test("a new egress process gets the policy again, and lets nothing through before that", async () => {
     const machine = await under({ domains: allow("web.test") });
     expect(await probe().python(machine, code)).toBe(served);
-    await killEgress();
+    await probe().replaceEgress();
     expect(await probe().python(machine, code)).toBe(served);
     // Without a daemon it gets no policy: nothing gets out, whatever was allowed before.
     probe().link.close();
-    await killEgress();
+    await probe().replaceEgress();
     const watch = await watchWire(undo, internet());
     expect(
       (await probe().python(machine, `attempt("tls", lambda: https("web.test", "${webAddress}"))`)).replace(
@@ -182,15 +182,6 @@ attempt("refused", lambda: https("other.test", "${otherAddress}"))
     expect(await probe().python(machine, code)).toBe(served);
   });
 });
-
-async function killEgress(): Promise<void> {
-  const pid = await eventually("the egress process runs", () => probe().egressPid());
-  process.kill(pid, "SIGKILL");
-  await eventually("another one runs", async () => {
-    const next = await probe().egressPid();
-    return next !== undefined && next !== pid;
-  });
-}
 
 /** a program that prints "open", and after each line of input its results and "asked" */
 async function spawned(machine: string, code: string): Promise<() => Promise<string[]>> {
