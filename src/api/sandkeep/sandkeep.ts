@@ -1,14 +1,15 @@
 /**
  * Our own API below /sandkeep/v1: everything that the core can do, for the command line, the dashboard and operators.
- * Each operation is declared once (frame/operation.ts). Every request needs a key, except for the document that
- * describes the API.
+ * Each operation is declared once (frame/operation.ts). Every request needs a key or the session of a browser, except for
+ * the document that describes the API.
  */
 
 import { type Context, Hono } from "hono";
 import type { Caller } from "../../core/model/sandbox.ts";
-import { authenticate } from "../kit/authentication.ts";
+import { authenticate, requireRead } from "../kit/authentication.ts";
+import { BrowserSessions, senderOf } from "../kit/browser-sessions.ts";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
-import { type Connection, json } from "../kit/http.ts";
+import { abortWhenEnded, type Connection, json } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import { type OpenApi, openApi } from "./frame/openapi.ts";
 import { referencePage } from "./frame/reference-page.ts";
@@ -31,7 +32,10 @@ import { teamOperations } from "./operations/teams.ts";
 import { Terminals } from "./terminals.ts";
 
 /** What the operations get from the daemon. */
-export type Dialect = Pick<Service, "core" | "logError" | "limits" | "idempotency" | "domain" | "ending">;
+export type Dialect = Pick<
+  Service,
+  "core" | "logError" | "limits" | "idempotency" | "domain" | "ending" | "sign" | "clock" | "publicUrl"
+>;
 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type SandkeepContext = Context<Env>;
@@ -62,6 +66,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   const app = new Hono<Env>().basePath("/sandkeep/v1");
   app.onError((error) => errorResponse(error, logError));
   app.notFound(() => errorResponse(nothingHere(), logError));
+  const sessions = new BrowserSessions(dialect);
   const operations = operationsOf(dialect);
   let document: OpenApi | undefined;
   const described = () => {
@@ -71,7 +76,15 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   app.get("/openapi.json", () => json(described()));
   app.get("/reference", () => referencePage(described()));
   app.use(async (c, next) => {
-    c.set("caller", await authenticate(core, c.req));
+    const sender = senderOf(c.req.raw);
+    if (sessions.isUsedBy(sender)) {
+      const caller = await sessions.authenticate(sender);
+      abortWhenEnded(c.req.raw, caller.ended);
+      requireRead(caller, c.req);
+      c.set("caller", caller);
+    } else {
+      c.set("caller", await authenticate(core, c.req));
+    }
     await next();
   });
   serve(app, dialect, operations);

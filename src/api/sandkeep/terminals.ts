@@ -10,7 +10,8 @@
  *
  * Any number of clients share a terminal. Each reads the command's journal from an offset of its own, so a client that
  * comes back continues after the bytes that it has, also after a restart of the daemon. A client that cannot set headers
- * sends its key as the subprotocol "sandkeep.key.<key>" beside "sandkeep".
+ * sends its key as the subprotocol "sandkeep.key.<key>" beside "sandkeep". A page of the dashboard sends the binding of its
+ * session as "sandkeep.session.<binding>" (kit/browser-sessions.ts).
  */
 
 import { setMaxListeners } from "node:events";
@@ -21,6 +22,7 @@ import { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { requireChange } from "../../core/model/scope.ts";
+import { BrowserSessions } from "../kit/browser-sessions.ts";
 import { InvalidInput, jsonOf, parsed, requireText } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { statuses } from "../kit/refusal.ts";
@@ -60,9 +62,11 @@ interface Attachment {
 export class Terminals {
   readonly #dialect: Dialect;
   readonly #sockets = new WebSockets();
+  readonly #sessions: BrowserSessions;
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
+    this.#sessions = new BrowserSessions(dialect);
   }
 
   /** answers the request and returns true if it is for a terminal */
@@ -86,7 +90,10 @@ export class Terminals {
 
   async #find(request: IncomingMessage, url: URL, named: Record<"kind" | "name" | "command", string>) {
     const { core } = this.#dialect;
-    const known = await core.access.authenticate(keyOf(request), request.socket.remoteAddress ?? "");
+    const sender = { method: "GET", header: (name: string) => headerOf(request, name) };
+    const known = this.#sessions.isUsedBy(sender)
+      ? await this.#sessions.authenticate(sender)
+      : await core.access.authenticate(keyOf(request), request.socket.remoteAddress ?? "");
     requireChange(known);
     const { from, team, project } = parsed(query, Object.fromEntries(url.searchParams));
     const caller = await core.access.actingFor(known, team);
@@ -157,6 +164,10 @@ function endWithKey(connection: WebSocket, ended: AbortSignal | undefined): void
   setMaxListeners(0, ended);
   ended.addEventListener("abort", end, { once: true });
   connection.on("close", () => ended.removeEventListener("abort", end));
+}
+
+function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  return [headers[name]].flat()[0];
 }
 
 /** the key in the Authorization header, or in a subprotocol */

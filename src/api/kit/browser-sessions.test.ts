@@ -1,0 +1,85 @@
+/** Sessions of browsers: both values are needed, and a session ends with its time, its key or its person. */
+
+import { createHmac } from "node:crypto";
+import { expect, test } from "vitest";
+import type { Core } from "../../core/core.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { BrowserSessions, type Sender } from "./browser-sessions.ts";
+
+const caller = { teamId: "team_1", keyId: "key_1" };
+
+function setup(publicUrl = "http://127.0.0.1:7700") {
+  const state = { now: 1000, hasKey: true };
+  const callerOf = async (teamId: string, keyId: string) => {
+    if (state.hasKey) return { teamId, keyId };
+    throw new SandkeepError("unauthenticated", "Cannot authenticate: the key is gone");
+  };
+  const sessions = new BrowserSessions({
+    // Only this method of the core is used.
+    core: { access: { callerOf } } as unknown as Core,
+    sign: (text) => createHmac("sha256", "secret").update(text).digest("hex"),
+    clock: () => state.now,
+    publicUrl: () => publicUrl,
+  });
+  const host = new URL(publicUrl).host;
+  const opened = sessions.open(caller, sender({ host }));
+  const [cookie = ""] = opened.setCookie.split(";");
+  return { sessions, state, opened, cookie, whole: { host, cookie, "x-sandkeep-session": opened.binding } };
+}
+
+function sender(headers: Record<string, string>, method = "GET"): Sender {
+  return { method, header: (name) => headers[name] };
+}
+
+test("a request with both values has the caller of the session's key", async () => {
+  const { sessions, whole, opened } = setup();
+  expect(sessions.isUsedBy(sender(whole))).toBe(true);
+  expect(await sessions.authenticate(sender(whole))).toEqual(caller);
+  expect(opened.setCookie).toMatch(/^sandkeep_7700=\S+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+  const { cookie, host } = whole;
+  const upgrade = { host, cookie, upgrade: "websocket", origin: "http://127.0.0.1:7700" };
+  const offered = { ...upgrade, "sec-websocket-protocol": `sandkeep, sandkeep.session.${opened.binding}` };
+  expect(await sessions.authenticate(sender(offered))).toEqual(caller);
+});
+
+test("one of the values alone, or of two sessions, is refused", async () => {
+  const { sessions, whole, cookie, opened } = setup();
+  const other = sessions.open(caller, sender({ host: whole.host }));
+  const changed = `${cookie.slice(0, -1)}${cookie.endsWith("0") ? "1" : "0"}`;
+  for (const wrong of [{ cookie: "" }, { cookie: changed }, { "x-sandkeep-session": other.binding }]) {
+    await expect(sessions.authenticate(sender({ ...whole, ...wrong }))).rejects.toThrow("no such session");
+  }
+  expect(sessions.isUsedBy(sender({ cookie }))).toBe(false);
+  // A cookie that another page of this host has set does not hide the right one.
+  const tossed = { ...whole, cookie: `sandkeep_7700=x; ${other.setCookie.split(";")[0]}; ${cookie}` };
+  expect(await sessions.authenticate(sender(tossed))).toEqual(caller);
+  expect(opened.binding).not.toBe(other.binding);
+});
+
+test.each([undefined, "null", "http://a.localhost:7700", "https://127.0.0.1:7700", "http://127.0.0.1:7701"])(
+  "a change from a page of origin %s is refused",
+  async (origin) => {
+    const { sessions, whole } = setup();
+    const headers = { ...whole, ...(origin !== undefined && { origin }) };
+    await expect(sessions.authenticate(sender(headers, "POST"))).rejects.toThrow("another origin");
+    const own = { ...whole, origin: "http://127.0.0.1:7700" };
+    expect(await sessions.authenticate(sender(own, "POST"))).toEqual(caller);
+  },
+);
+
+test("a session ends when it expires, when its key is gone, and when its person signs out", async () => {
+  const { sessions, state, whole } = setup();
+  state.hasKey = false;
+  await expect(sessions.authenticate(sender(whole))).rejects.toThrow("the key is gone");
+  state.hasKey = true;
+  state.now += 12 * 3600 * 1000;
+  await expect(sessions.authenticate(sender(whole))).rejects.toThrow("has expired");
+  state.now = 1000;
+  expect(sessions.close(sender(whole))).toContain("Max-Age=0");
+  await expect(sessions.authenticate(sender(whole))).rejects.toThrow("has ended");
+});
+
+test("over HTTPS the cookie is bound to this host name", () => {
+  const { opened } = setup("https://sandkeep.example.com");
+  expect(opened.setCookie).toMatch(/^__Host-sandkeep=.*; Secure$/);
+});

@@ -1,0 +1,170 @@
+/**
+ * Sessions of browsers, for people who signed in to the dashboard with a key. A session is two values:
+ *
+ *   cookie     HttpOnly, SameSite=Strict; the browser sends it with every request to this host
+ *   binding    the page keeps it in its origin's storage, and sends it as X-Sandkeep-Session or, with a WebSocket, as the
+ *              subprotocol "sandkeep.session.<binding>"
+ *
+ * Neither is of use alone: cookies reach other ports and sibling host names of the same machine, where code of sandboxes
+ * may answer, but the storage of our origin does not. A request that changes something, and every WebSocket, must also
+ * come from a page of our own origin. Both values are signatures of this daemon, so sessions survive its restart. They
+ * end with their key.
+ */
+
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { z } from "zod";
+import { keepLast } from "../../base/bounded-map.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import type { Service } from "./dialect.ts";
+
+/** What of a request tells who sends it; header names in lower case. */
+export interface Sender {
+  method: string;
+  header(name: string): string | undefined;
+}
+
+export interface OpenedSession {
+  /** the value of a Set-Cookie header */
+  setCookie: string;
+  binding: string;
+  expiresAt: number;
+}
+
+export const bindingHeader = "x-sandkeep-session";
+const bindingProtocol = /(?:^|,)\s*sandkeep\.session\.([0-9a-f]{16,256})\s*(?:,|$)/;
+
+/** longest time without a visit, in ms */
+const longestIdle = 12 * 3600 * 1000;
+const mostSignedOut = 10_000;
+
+const claims = z.strictObject({ team: z.string(), key: z.string(), until: z.number(), nonce: z.string() });
+type Claims = z.output<typeof claims>;
+
+export class BrowserSessions {
+  readonly #service: Pick<Service, "core" | "sign" | "clock" | "publicUrl">;
+
+  constructor(service: Pick<Service, "core" | "sign" | "clock" | "publicUrl">) {
+    this.#service = service;
+  }
+
+  /** whether a request names a session instead of a key */
+  isUsedBy(sender: Sender): boolean {
+    return sender.header("authorization") === undefined && bindingOf(sender) !== undefined;
+  }
+
+  /** a new session of this caller */
+  open({ teamId: team, keyId: key }: Caller, sender: Sender): OpenedSession {
+    if (key === undefined) throw refused("the caller has no key");
+    const until = this.#service.clock() + longestIdle;
+    const payload = encode({ team, key, until, nonce: randomBytes(16).toString("base64url") });
+    const cookie = `${payload}.${this.#service.sign(`dashboard cookie ${payload}`)}`;
+    return {
+      setCookie: this.#setCookie(sender, cookie, longestIdle / 1000),
+      binding: this.#bindingFor(payload),
+      expiresAt: until,
+    };
+  }
+
+  /** the caller of a request; throws `unauthenticated` or `forbidden` */
+  async authenticate(sender: Sender): Promise<Caller> {
+    const { team, key } = this.#claimsOf(sender);
+    if (isChange(sender)) this.requireOwnPage(sender);
+    return this.#service.core.access.callerOf(team, key);
+  }
+
+  /** ends the session of a request; returns a Set-Cookie header that removes the cookie */
+  close(sender: Sender): string {
+    signedOut.set(this.#claimsOf(sender).nonce, true);
+    keepLast(signedOut, mostSignedOut);
+    return this.#setCookie(sender, "", 0);
+  }
+
+  /** refuses a request that no page of our own origin has sent */
+  requireOwnPage(sender: Sender): void {
+    const origin = sender.header("origin");
+    if (origin !== undefined && this.#ownOrigins(sender).includes(origin)) return;
+    throw new SandkeepError("forbidden", "Cannot take this request: it comes from a page of another origin");
+  }
+
+  #ownOrigins(sender: Sender): string[] {
+    const published = new URL(this.#service.publicUrl());
+    const host = sender.header("host") ?? "";
+    // The scheme that browsers see is the one that people are told, also behind a proxy.
+    return [published.origin, `${published.protocol}//${host.toLowerCase()}`];
+  }
+
+  #claimsOf(sender: Sender): Claims {
+    const binding = bindingOf(sender) ?? "";
+    const payload = cookiesOf(sender.header("cookie") ?? "", this.#cookieName(sender))
+      .filter((value) => this.#isOurs(value))
+      .map((value) => value.split(".")[0] ?? "")
+      .find((each) => same(binding, this.#bindingFor(each)));
+    if (payload === undefined) throw refused("there is no such session");
+    const found = claims.parse(JSON.parse(Buffer.from(payload, "base64url").toString()));
+    if (found.until <= this.#service.clock()) throw refused("the session has expired");
+    if (signedOut.has(found.nonce)) throw refused("the session has ended");
+    return found;
+  }
+
+  #isOurs(cookie: string): boolean {
+    const [payload = "", signature = ""] = cookie.split(".");
+    return same(signature, this.#service.sign(`dashboard cookie ${payload}`));
+  }
+
+  #bindingFor(payload: string): string {
+    return this.#service.sign(`dashboard binding ${payload}`);
+  }
+
+  #isSecure(): boolean {
+    return this.#service.publicUrl().startsWith("https:");
+  }
+
+  /** over plain HTTP all ports of a host share their cookies, so that each daemon has a name of its own */
+  #cookieName(sender: Sender): string {
+    const { port } = new URL(`http://${sender.header("host") ?? "localhost"}`);
+    return this.#isSecure() ? "__Host-sandkeep" : `sandkeep_${port === "" ? 80 : port}`;
+  }
+
+  #setCookie(sender: Sender, value: string, seconds: number): string {
+    const secure = this.#isSecure() ? "; Secure" : "";
+    return `${this.#cookieName(sender)}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
+  }
+}
+
+/** sessions whose people have signed out before they expired, of every instance in this process */
+const signedOut = new Map<string, true>();
+
+/** the sender of a web request */
+export function senderOf({ method, headers }: Request): Sender {
+  return { method, header: (name) => headers.get(name) ?? undefined };
+}
+
+function isChange({ method, header }: Sender): boolean {
+  return (method !== "GET" && method !== "HEAD") || header("upgrade") !== undefined;
+}
+
+function bindingOf(sender: Sender): string | undefined {
+  return sender.header(bindingHeader) ?? bindingProtocol.exec(sender.header("sec-websocket-protocol") ?? "")?.[1];
+}
+
+function encode(value: Claims): string {
+  return Buffer.from(JSON.stringify(value)).toString("base64url");
+}
+
+/** every cookie of this name, since the page of a sandbox's port may have set more of them */
+function cookiesOf(header: string, name: string): string[] {
+  const pairs = header.split(";", mostCookies).map((pair) => pair.trim().split("="));
+  return pairs.flatMap(([key, value = ""]) => (key === name ? [value] : []));
+}
+
+const mostCookies = 64;
+
+function same(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function refused(why: string): SandkeepError {
+  return new SandkeepError("unauthenticated", `Cannot authenticate: ${why}`);
+}
