@@ -75,6 +75,7 @@ export const hostNeeds = [
   { command: "strace", package: "strace", why: "is traced with behind the system call filter in tests", when: "test" },
   { command: "openssl", package: "openssl", why: "checks our certificates in tests", when: "test" },
   { command: "docker-registry", package: "docker-registry", why: "is pulled from in tests", when: "test" },
+  { command: "chromium", package: "chromium", why: "opens the dashboard in tests", when: "test" },
   { command: "skopeo", package: "skopeo", why: "pushes images to a registry for tests", when: "test" },
   { command: "umoci", package: "umoci", why: "makes images for tests", when: "test" },
   { file: "/bin/busybox", package: "busybox-static", why: "is the only program in images for tests", when: "test" },

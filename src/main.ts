@@ -22,6 +22,7 @@ Commands:
   key      create, list and delete keys, with or without limits
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
+  open     print a link that signs a browser in to the dashboard
   upgrade  replace the processes that outlived an upgrade of the package
   doctor   show what isolation this host can give, and what is missing
   help     show this; before a command, show that command's
@@ -41,6 +42,7 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   key,
   env,
   mcp,
+  open,
   upgrade,
   doctor,
 };
@@ -226,6 +228,11 @@ async function mcp(args: string[]): Promise<number | undefined> {
     print,
     warn,
   });
+}
+
+async function open(args: string[]): Promise<void> {
+  const { openCommand } = await import("./cli/commands/open.ts");
+  await openCommand(args, { environment: process.env, dataDirs: await dataDirs(), print });
 }
 
 async function upgrade(args: string[]): Promise<void> {

@@ -5,6 +5,9 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
+import type { Caller } from "../core/model/sandbox.ts";
+import type { DashboardFiles } from "./dashboard/assets.ts";
+import { createDashboard } from "./dashboard/dashboard.ts";
 import { clients } from "./default-dialect.ts";
 import { createE2b } from "./e2b/e2b.ts";
 import { createInstavm } from "./instavm/instavm.ts";
@@ -25,6 +28,8 @@ export interface ApiOptions extends Omit<Service, "limits" | "closing" | "confor
   conformanceFixtures?: boolean;
   /** the JSON Web Key Set for verifying the tokens of forwarded requests */
   jwks?: () => object;
+  /** the dashboard's files; without them there is no dashboard */
+  dashboard?: DashboardFiles;
   /** further host names of this daemon */
   allowedHosts?: string[];
 }
@@ -37,6 +42,8 @@ export interface Api {
   servesHost(header: string | undefined): boolean;
   /** how clients name ports of sandboxes in headers */
   ports: PortNames | undefined;
+  /** an address that signs a browser in once, within `lifetime` ms; undefined without a dashboard */
+  signInLink(caller: Caller, lifetime: number): string | undefined;
 }
 
 const ownLimits = { body: 4 * 2 ** 20, patience: 15_000 };
@@ -49,9 +56,11 @@ export function createApi(options: ApiOptions): Api {
     publicUrl: () => options.publicUrl().replace(/\/$/, ""),
     limits: { ...ownLimits, ...options.limits },
   };
+  const dashboard = options.dashboard && createDashboard(service, options.dashboard);
   const dialects: ApiDialect[] = [
     // First, because requests to a sandbox say so in a header, whatever their path.
     createE2b(service),
+    ...(dashboard ? [dashboard] : []),
     entrance(options),
     createSandkeep(service),
     createInstavm(service),
@@ -84,6 +93,7 @@ export function createApi(options: ApiOptions): Api {
     },
     servesHost: (header) => table.servesHost(header),
     ports: dialects.find(({ ports }) => ports)?.ports,
+    signInLink: (caller, lifetime) => dashboard?.signInLink(caller, lifetime),
   };
 }
 

@@ -15,7 +15,7 @@ import { clients, conventions, keyOfToken } from "../api/default-dialect.ts";
 import { Drain } from "../api/kit/drain.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
-import { createApi } from "../api/server.ts";
+import { type Api, createApi } from "../api/server.ts";
 import { writeDurably } from "../base/durable-file.ts";
 import { fewRandomBytes } from "../base/random-bytes.ts";
 import { after } from "../base/waits.ts";
@@ -36,7 +36,7 @@ import { certificateOf, deriveAuthority } from "../egress/intercept/authority.ts
 import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
 import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
-import { egressMain, isClone, root } from "../installation/installation.ts";
+import { dashboardFiles, egressMain, isClone, root } from "../installation/installation.ts";
 import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
 import { logError, notices, openLog, redact, redacting, warn } from "../log/daemon-log.ts";
 import type { Log } from "../log/log.ts";
@@ -54,6 +54,7 @@ import { apiLimits, coreLimits } from "./limits.ts";
 import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
 import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf } from "./place.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
+import { signInLinkFor } from "./sign-in-link.ts";
 import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
 import { renewed } from "./tls/certificate-watch.ts";
 import { answerPlain, isPlain, refusePlain, SecureServer } from "./tls/secure-server.ts";
@@ -63,6 +64,8 @@ export interface Daemon {
   url: string;
   /** the key that was made at this start, if one was */
   newKey?: string;
+  /** an address that signs a browser in once */
+  signInLink?: string;
   core: Core;
   /** stops serving; sandboxes keep running unless all of them are to be stopped */
   stop(options?: { stopAll?: boolean; forced?: AbortSignal }): Promise<void>;
@@ -169,14 +172,16 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       if (stopsAll) await core.stopAll();
       await core.close();
     });
-    const { server, drain, url } = await listen(place, { core, store, signingKey, log, tls });
+    const { server, drain, url, api } = await listen(place, { core, store, signingKey, log, tls });
     let forcedSignal: AbortSignal | undefined;
     undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, forcedSignal)));
+    const signInLink = await signInLinkFor({ core, api, config, newKey, isTerminal: process.stdout.isTTY });
     const parts = undo.move();
     hasStarted = true;
     return {
       url,
       ...(newKey !== undefined && { newKey }),
+      ...(signInLink !== undefined && { signInLink }),
       core,
       async stop({ stopAll = false, forced } = {}) {
         stopsAll = stopAll;
@@ -374,7 +379,7 @@ interface Served {
 async function listen(
   place: Place,
   { core, store, signingKey, log, tls }: Served,
-): Promise<{ server: ClosableServer; drain: Drain; url: string }> {
+): Promise<{ server: ClosableServer; drain: Drain; url: string; api: Api }> {
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
@@ -388,6 +393,7 @@ async function listen(
     jwks: () => signingKey().jwks,
     conformanceFixtures: config.conformanceFixtures,
     allowedHosts: config.allowedHosts,
+    dashboard: dashboardFiles,
     closing: () => !server.listening,
     limits: apiLimits(config, regionsOf(config)),
     sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
@@ -426,7 +432,7 @@ async function listen(
   const closable = tls ? renewed(new SecureServer(server, tls, listener), tls, config, warn) : server;
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
-  return { server: closable, drain, url: listeningUrlOf(place) };
+  return { server: closable, drain, url: listeningUrlOf(place), api };
 }
 
 /** for the person who waits for a first start */

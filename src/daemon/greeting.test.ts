@@ -26,6 +26,13 @@ test.each([
   expect(said.includes("without encryption")).toBe(isSaid);
 });
 
+test("the link that signs a browser in is shown if there is one", () => {
+  const signInLink = "http://127.0.0.1:7700/ui/#once=0123";
+  const started = { url: "http://127.0.0.1:7700", signInLink };
+  expect(greeting(started, readConfig([], {}), {}, clients)).toContain(`signs you in once: ${signInLink}\n`);
+  expect(greeting({ url: started.url }, readConfig([], {}), {}, clients)).not.toContain("/ui/");
+});
+
 test("a suggested command has the directories of the settings, if they are not the usual ones", () => {
   const config = readConfig(["--data-dir", "/my data", "--run-dir", "/run/other"], {});
   expect(commandLine("recover", config, {})).toBe(`${launcher} recover --data-dir '/my data' --run-dir /run/other`);

@@ -11,6 +11,8 @@ interface Started {
   url: string;
   /** the key that was made at this start, if one was */
   newKey?: string;
+  /** an address that signs a browser in once */
+  signInLink?: string;
 }
 
 /** Programs that it can be used with unchanged, and their name for `sandkeep env`. */
@@ -21,7 +23,7 @@ interface Clients {
 
 /** printed after a successful start */
 export function greeting(
-  { url, newKey }: Started,
+  { url, newKey, signInLink }: Started,
   config: Config,
   environment: NodeJS.ProcessEnv,
   clients: Clients,
@@ -34,6 +36,7 @@ export function greeting(
   const lines = [
     `sandkeep ready ${url}`,
     "",
+    ...(signInLink === undefined ? [] : [`Dashboard, with a link that signs you in once: ${signInLink}`, ""]),
     newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is ${keyPlace}`,
     "",
     `To use it from another terminal with ${clients.names}, unchanged:`,

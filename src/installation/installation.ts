@@ -21,6 +21,9 @@ export const redirects = join(root, "src/redirect");
 /** the main module of the egress process */
 export const egressMain = join(import.meta.dirname, "../egress", `main${extname(import.meta.filename)}`);
 
+/** the dashboard's files: its modules are with the daemon's, its styles are the same in a clone and installed */
+export const dashboardFiles = { modules: join(import.meta.dirname, ".."), styles: join(root, "src/web") };
+
 /** The command that runs this Sandkeep: its name if PATH leads here, else its path. Not quoted for a shell. */
 export function ownCommand(environment: NodeJS.ProcessEnv): string {
   const folders = (environment.PATH ?? "").split(delimiter).filter((folder) => folder.startsWith("/"));

@@ -19,6 +19,8 @@ const mayImport: Record<string, string[]> = {
   egress: ["core", "protocols", "base"],
   // Of the API only types, which are gone at run time.
   client: ["api"],
+  // The dashboard's pages, in browsers.
+  web: ["client"],
   // A client of the API like any other, so that the API is complete.
   cli: ["base", "client"],
   // Commands that work on this host's data directory, without a daemon.

@@ -13,6 +13,10 @@ test("the type checker accepts every file", () => {
   expect(complaintsOf("tsc", "--pretty", "false")).toBe("");
 });
 
+test("the type checker accepts every file for browsers", () => {
+  expect(complaintsOf("tsc", "-p", "tsconfig.web.json", "--pretty", "false")).toBe("");
+});
+
 /** what the tool printed if it failed, else nothing */
 function complaintsOf(tool: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(join(root, "node_modules/.bin", tool), args, {

@@ -1,0 +1,37 @@
+/** The filter of the list of sandboxes. */
+
+import { expect, test } from "vitest";
+import { filterOf } from "./query.ts";
+
+const hour = 3_600_000;
+const now = 100 * hour;
+const crawler = {
+  name: "crawler",
+  state: "running" as const,
+  image: "Node:24",
+  tags: { suite: "api", n: 1 },
+  createdAt: now - 2 * hour,
+};
+
+test.each([
+  ["", true],
+  ["CRAWL", true],
+  ["crawl api", true],
+  ["nothing", false],
+  ["-crawl", false],
+  ["-nothing", true],
+  ["state:running,paused", true],
+  ["state:stopped", false],
+  ["image:node", true],
+  ["-image:node", false],
+  ["tag:suite", true],
+  ["tag:suite=api", true],
+  ["tag:suite=ap", false],
+  ["tag:n=1", true],
+  ["created:<6h", true],
+  ["created:<1h", false],
+  ["created:>1h", true],
+  ["created:soon", false],
+])("the filter %j", (query, isFound) => {
+  expect(filterOf(query, now)(crawler)).toBe(isFound);
+});

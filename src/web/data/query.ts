@@ -1,0 +1,56 @@
+/**
+ * The filter of the list of sandboxes:
+ *
+ *   state:running  image:node  tag:suite  tag:suite=api  created:<6h  free text  -anything
+ *
+ * All words must match. A word that begins with "-" must not match.
+ */
+
+import type { Sandbox } from "./live.ts";
+
+type Test = (sandbox: Pick<Sandbox, "name" | "state" | "image" | "tags" | "createdAt">) => boolean;
+
+export function filterOf(query: string, now: number): Test {
+  const tests = query
+    .split(/\s+/)
+    .filter((word) => word !== "" && word !== "-")
+    .map((word) => {
+      if (!word.startsWith("-")) return testOf(word, now);
+      const test = testOf(word.slice(1), now);
+      return (sandbox: Parameters<Test>[0]) => !test(sandbox);
+    });
+  return (sandbox) => tests.every((test) => test(sandbox));
+}
+
+function testOf(word: string, now: number): Test {
+  const [, key = "", value = ""] = /^(state|image|tag|created):(.+)$/.exec(word) ?? [];
+  const wanted = value.toLowerCase().split(",");
+  if (key === "state") return ({ state }) => wanted.includes(state);
+  if (key === "image") return ({ image }) => wanted.some((part) => (image ?? "").toLowerCase().includes(part));
+  if (key === "tag") return ({ tags }) => wanted.some((part) => hasTag(tags, part));
+  if (key === "created") return createdWithin(value, now);
+  const text = word.toLowerCase();
+  return ({ name, image, tags }) =>
+    [name, image ?? "", ...tagsOf(tags)].some((each) => each.toLowerCase().includes(text));
+}
+
+function hasTag(tags: Sandbox["tags"], wanted: string): boolean {
+  return tagsOf(tags).some((tag) =>
+    wanted.includes("=") ? tag.toLowerCase() === wanted : tag.toLowerCase().startsWith(`${wanted}=`),
+  );
+}
+
+export function tagsOf(tags: Sandbox["tags"]): string[] {
+  return Object.entries(tags).map(
+    ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+}
+
+const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function createdWithin(value: string, now: number): Test {
+  const [, sign, count, unit = ""] = /^([<>])(\d+)([smhd])$/.exec(value) ?? [];
+  if (sign === undefined) return () => false;
+  const age = Number(count) * (unitMs[unit] ?? 0);
+  return ({ createdAt }) => (sign === "<" ? now - createdAt < age : now - createdAt > age);
+}

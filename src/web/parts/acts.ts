@@ -1,0 +1,86 @@
+/** What people do to a sandbox. An act that the daemon refuses shows the daemon's sentence. */
+
+import { signal } from "@preact/signals";
+import { reread } from "../data/live.ts";
+import { go, pathOf } from "../router.ts";
+import { client, sentence } from "../session.ts";
+
+export interface Notice {
+  text: string;
+  isProblem: boolean;
+}
+
+/** what the last act led to */
+export const notice = signal<Notice | undefined>(undefined);
+/** how many acts the daemon has not answered yet */
+export const pending = signal(0);
+
+/** returns what the daemon answered, or undefined after a refusal, which is shown */
+export async function act<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+  pending.value++;
+  notice.value = undefined;
+  try {
+    return await work();
+  } catch (error) {
+    notice.value = { text: `${what}: ${sentence(error)}`, isProblem: true };
+    return undefined;
+  } finally {
+    pending.value--;
+  }
+}
+
+export function say(text: string): void {
+  notice.value = { text, isProblem: false };
+}
+
+export async function stop(name: string): Promise<void> {
+  await act(`Cannot stop ${name}`, () => client.call("stopSession", { params: { sandbox: name } }));
+  await reread(name);
+}
+
+export async function resume(name: string): Promise<void> {
+  await act(`Cannot resume ${name}`, () => client.call("resumeSandbox", { params: { sandbox: name } }));
+  await reread(name);
+}
+
+export async function extend(name: string, session: string, duration: number): Promise<void> {
+  await act(`Cannot extend ${name}`, () => client.call("extendSession", { params: { session }, body: { duration } }));
+  await reread(name);
+}
+
+export async function fork(name: string): Promise<void> {
+  const made = await act(`Cannot fork ${name}`, () => client.call("forkSandbox", { params: { sandbox: name } }));
+  if (!made) return;
+  await reread(made.name);
+  go(pathOf("sandboxes", made.name));
+}
+
+export async function snapshot(name: string, session: string): Promise<void> {
+  const made = await act(`Cannot snapshot ${name}`, () => client.call("createSnapshot", { params: { session } }));
+  if (made) say(`Snapshot of ${name} made`);
+  await reread(name);
+}
+
+export async function remove(name: string): Promise<boolean> {
+  const params = { sandbox: name };
+  const done = await act(`Cannot delete ${name}`, async () => {
+    await client.call("deleteSandbox", { params, query: { snapshots: true } });
+    return true;
+  });
+  await reread(name);
+  return done === true;
+}
+
+/** copies text; over plain HTTP a browser has only the older way */
+export async function copy(text: string): Promise<void> {
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    const field = document.createElement("textarea");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  say("Copied");
+}

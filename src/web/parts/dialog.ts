@@ -1,0 +1,44 @@
+/** Dialogs: a question before something is lost, and forms. The browser's own element keeps the focus inside. */
+
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { html } from "../html.ts";
+
+interface DialogProps {
+  title: string;
+  children: ComponentChildren;
+  close: () => void;
+}
+
+export function Dialog({ title, children, close }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  // At once, so that the next key that somebody presses is for the dialog.
+  useLayoutEffect(() => element.current?.showModal(), []);
+  return html`<dialog ref=${element} aria-label=${title} onClose=${close}>
+    <h2>${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+interface QuestionProps {
+  title: string;
+  /** what is lost */
+  text: string;
+  /** what the button does */
+  verb: string;
+  act: () => void;
+  close: () => void;
+}
+
+export function Question({ title, text, verb, act, close }: QuestionProps) {
+  return html`<${Dialog} title=${title} close=${close}>
+    <p>${text}</p>
+    <div class="acts">
+      <button type="button" class="danger" onClick=${() => {
+        close();
+        act();
+      }}>${verb}</button>
+      <button type="button" onClick=${close}>Cancel</button>
+    </div>
+  <//>`;
+}

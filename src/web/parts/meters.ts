@@ -1,0 +1,22 @@
+/** Small drawings of amounts. Geometry is in attributes of SVG, which the content security policy permits. */
+
+import { html } from "../html.ts";
+
+export function Bar({ part, isLow = false }: { part: number; isLow?: boolean }) {
+  const width = Math.round(Math.min(1, Math.max(0, part)) * 100);
+  return html`<svg class=${isLow ? "bar low" : "bar"} viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+    <rect class="all" width="100" height="4" rx="2" /><rect class="part" width=${width} height="4" rx="2" />
+  </svg>`;
+}
+
+/** a line over time; `most` is the top of the scale */
+export function Line({ values, most, label }: { values: readonly number[]; most: number; label: string }) {
+  const step = 100 / Math.max(1, values.length - 1);
+  const points = values.map(
+    (value, at) => `${(at * step).toFixed(2)},${(30 - (value / Math.max(most, 1e-9)) * 28).toFixed(2)}`,
+  );
+  return html`<svg class="line" viewBox="0 0 100 30" preserveAspectRatio="none" role="img" aria-label=${label}>
+    <line class="mark85" x1="0" x2="100" y1=${30 - 28 * 0.85} y2=${30 - 28 * 0.85} />
+    <polyline points=${points.join(" ")} />
+  </svg>`;
+}

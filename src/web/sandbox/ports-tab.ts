@@ -1,0 +1,41 @@
+/** The ports of a sandbox that clients can reach, and a field to open another one. */
+
+import { reread } from "../data/live.ts";
+import { html } from "../html.ts";
+import { act, copy } from "../parts/acts.ts";
+import { client } from "../session.ts";
+import type { TabProps } from "./sandbox-view.ts";
+
+export function PortsTab({ value: { name, ports } }: TabProps) {
+  const open = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement)) return;
+    const port = String(new FormData(form).get("port") ?? "");
+    await act(`Cannot open port ${port}`, () => client.call("openPort", { params: { sandbox: name, port } }));
+    form.reset();
+    await reread(name);
+  };
+  const close = async (port: string) => {
+    await act(`Cannot close port ${port}`, () => client.call("closePort", { params: { sandbox: name, port } }));
+    await reread(name);
+  };
+  return html`<form class="run" onSubmit=${open}>
+      <label for="port">Port</label>
+      <input id="port" name="port" type="number" min="1" max="65535" required />
+      <button type="submit">Open</button>
+    </form>
+    ${ports.length === 0 && html`<p class="empty">No port has an address.</p>`}
+    ${ports.map(
+      ({ port, url }) => html`<div class="ph">
+        <b class="mono">${port}</b>
+        ${
+          url === null
+            ? html`<span class="quiet">closed</span>`
+            : html`<a class="mono cut" href=${url} target="_blank" rel="noopener noreferrer">${url}</a>
+                <button type="button" onClick=${() => void copy(url)}>Copy</button>
+                <button type="button" class="danger" onClick=${() => void close(String(port))}>Close</button>`
+        }
+      </div>`,
+    )}`;
+}

@@ -1,0 +1,9 @@
+/** The snapshots of one sandbox. */
+
+import { html } from "../html.ts";
+import { SnapshotTable } from "../pages/snapshots.ts";
+import type { TabProps } from "./sandbox-view.ts";
+
+export function SnapshotsTab({ value: { name, currentSnapshotId } }: TabProps) {
+  return html`<${SnapshotTable} sandbox=${name} current=${currentSnapshotId} />`;
+}

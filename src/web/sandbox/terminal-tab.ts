@@ -1,0 +1,137 @@
+/** A shell in the sandbox. It goes on when the page is left or loaded again, and other clients can share it. */
+
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal } from "@xterm/xterm";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { html } from "../html.ts";
+import { act } from "../parts/acts.ts";
+import { parameter, setParameters } from "../router.ts";
+import { client } from "../session.ts";
+import { Attachment } from "../terminal/attachment.ts";
+import { defineStyleElement } from "../terminal/style-element.ts";
+import type { TabProps } from "./sandbox-view.ts";
+
+const softKeys: [string, string][] = [
+  ["esc", "\u001b"],
+  ["tab", "\t"],
+  ["^C", "\u0003"],
+  ["↑", "\u001b[A"],
+  ["↓", "\u001b[B"],
+  ["|", "|"],
+];
+
+export function TerminalTab({ value: { state, session } }: TabProps) {
+  const element = useRef<HTMLDivElement>(null);
+  const attachment = useRef<Attachment | undefined>(undefined);
+  const [words, setWords] = useState("");
+  const command = parameter("shell");
+  const isRunning = state === "running";
+  const start = async () => {
+    const params = { session: session.id };
+    const body = {
+      command: "bash",
+      args: ["-i"],
+      terminal: { rows: 24, columns: 80 },
+      env: { TERM: "xterm-256color" },
+    };
+    const started = await act("Cannot start a shell", () => client.call("startCommand", { params, body }));
+    if (!started) return;
+    sessionStorage.setItem(place(session.id), started.id);
+    setParameters({ shell: started.id });
+  };
+  useEffect(() => {
+    if (command !== "" || !isRunning) return;
+    const earlier = sessionStorage.getItem(place(session.id));
+    if (earlier === null) void start();
+    else setParameters({ shell: earlier });
+  }, [isRunning]);
+  useEffect(() => {
+    if (!element.current || command === "") return;
+    return attached(element.current, { session: session.id, command, hold: attachment, say: setWords });
+  }, [command]);
+  if (!isRunning && command === "") return html`<p class="empty">The sandbox does not run, so it has no terminal.</p>`;
+  return html`<div class="ph"><b>bash</b><span role="status">${words}</span>
+      <button type="button" onClick=${() => void start()}>New shell</button>
+      <span class="r">Ctrl Shift \\ leaves the terminal</span></div>
+    <div class="shell" ref=${element}></div>
+    <div class="softkeys">${softKeys.map(
+      ([label, text]) => html`<button type="button" onClick=${() => attachment.current?.send(text)}>${label}</button>`,
+    )}</div>`;
+}
+
+/** where this tab of the browser keeps the shell that it opened last in a session */
+function place(session: string): string {
+  return `sandkeep.shell.${session}`;
+}
+
+interface Shown {
+  session: string;
+  command: string;
+  hold: { current: Attachment | undefined };
+  say: (words: string) => void;
+}
+
+function attached(place: HTMLElement, { session, command, hold, say }: Shown): () => void {
+  defineStyleElement();
+  loadStyles();
+  const style = getComputedStyle(place);
+  const colour = (name: string) => resolved(place, name);
+  const terminal = new Terminal({
+    fontFamily: style.fontFamily,
+    fontSize: 12.5,
+    minimumContrastRatio: 4.5,
+    scrollback: 10_000,
+    theme: { background: colour("--sunken"), foreground: colour("--ink"), cursor: colour("--accent") },
+    screenReaderMode: true,
+  });
+  const fit = new FitAddon();
+  terminal.loadAddon(fit);
+  terminal.open(place);
+  // A program must not reach the clipboard or the title of this page.
+  for (const code of [0, 1, 2, 8, 52]) terminal.parser.registerOscHandler(code, () => true);
+  const connection = new Attachment(session, command, {
+    output: (bytes) => terminal.write(bytes),
+    dropped: (bytes) => say(`${bytes} bytes are no longer kept`),
+    state(text, exitCode) {
+      say(text === "ended" ? `ended${exitCode === null ? "" : ` with ${exitCode}`}` : text);
+      if (text === "connected") connection.resize(terminal.rows, terminal.cols);
+    },
+  });
+  hold.current = connection;
+  terminal.onData((data) => connection.send(data));
+  terminal.onResize(({ rows, cols }) => connection.resize(rows, cols));
+  terminal.attachCustomKeyEventHandler((event) => {
+    const isLeaving = event.ctrlKey && event.shiftKey && event.code === "Backslash";
+    if (isLeaving) document.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
+    return !isLeaving;
+  });
+  const watch = new ResizeObserver(() => fit.fit());
+  watch.observe(place);
+  fit.fit();
+  terminal.focus();
+  return () => {
+    watch.disconnect();
+    connection.close();
+    terminal.dispose();
+  };
+}
+
+/** xterm's own styles, which only this tab needs */
+function loadStyles(): void {
+  const href = new URL("../../npm/xterm.css", import.meta.url).href;
+  if (document.querySelector(`link[href="${CSS.escape(href)}"]`)) return;
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = href;
+  document.head.append(link);
+}
+
+/** the colour of a token in the present theme */
+function resolved(place: HTMLElement, token: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${token})`;
+  place.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

@@ -1,0 +1,98 @@
+/**
+ * Who uses this page. The daemon knows a signed-in browser by its cookie and by the binding that this page keeps in the
+ * storage of its origin; neither is enough alone. The key itself is never stored.
+ */
+
+import { signal } from "@preact/signals";
+import { ApiError, SandkeepClient } from "../client/client.ts";
+
+export interface Visitor {
+  team: string;
+  key: string;
+  admin: boolean;
+}
+
+const place = "sandkeep.binding";
+
+/** "unknown" until the daemon has answered; undefined when signed out */
+export const visitor = signal<Visitor | "unknown" | undefined>("unknown");
+/** why the last attempt to sign in failed */
+export const signInProblem = signal("");
+/** whether the last request reached the daemon, and since when it did not */
+export const away = signal<number | undefined>(undefined);
+
+export function binding(): string {
+  return localStorage.getItem(place) ?? "";
+}
+
+export const client = new SandkeepClient({
+  url: location.origin,
+  headers: () => ({ "x-sandkeep-session": binding() }),
+  fetch: reach,
+});
+
+/** signs in with the one-time code of the address, or continues the session of an earlier visit */
+export async function enter(): Promise<void> {
+  const [, once] = /^#once=([0-9a-f]{32})$/.exec(location.hash) ?? [];
+  if (once !== undefined) {
+    history.replaceState(null, "", location.pathname + location.search);
+    await signIn({ once });
+    if (visitor.value !== undefined) return;
+  }
+  if (binding() === "") {
+    visitor.value = undefined;
+    return;
+  }
+  await admitted(await reach(new Request("/ui/session", { headers: { "x-sandkeep-session": binding() } })));
+}
+
+export async function signIn(credentials: { key: string } | { once: string }): Promise<void> {
+  signInProblem.value = "";
+  const headers = { "content-type": "application/json" };
+  try {
+    const body = JSON.stringify(credentials);
+    const response = await reach(new Request("/ui/session", { method: "POST", headers, body }));
+    if (await admitted(response.clone())) return;
+    const { error } = (await response.json()) as { error?: { message?: string } }; // the daemon's shape of errors
+    signInProblem.value = error?.message ?? "The daemon refused";
+  } catch {
+    signInProblem.value = "The daemon does not answer";
+  }
+}
+
+export async function signOut(): Promise<void> {
+  const headers = { "x-sandkeep-session": binding() };
+  await reach(new Request("/ui/session", { method: "DELETE", headers })).catch(() => undefined);
+  localStorage.removeItem(place);
+  visitor.value = undefined;
+}
+
+/** the daemon's sentence about what went wrong */
+export function sentence(error: unknown): string {
+  if (error instanceof ApiError)
+    return error.requestId ? `${error.message} (request ${error.requestId})` : error.message;
+  return "The daemon does not answer";
+}
+
+async function admitted(response: Response): Promise<boolean> {
+  if (!response.ok) {
+    visitor.value = undefined;
+    return false;
+  }
+  const { binding: given, ...who } = (await response.json()) as Visitor & { binding: string }; // the daemon's answer
+  localStorage.setItem(place, given);
+  visitor.value = who;
+  return true;
+}
+
+async function reach(request: Request): Promise<Response> {
+  try {
+    const response = await fetch(request);
+    away.value = undefined;
+    if (response.status === 401 && visitor.value !== "unknown") visitor.value = undefined;
+    return response;
+  } catch (error) {
+    if (!request.signal.aborted) away.value ??= Date.now();
+    throw error;
+  }
+}

@@ -1,0 +1,247 @@
+/** The dashboard in a real browser, against a real daemon. */
+
+import { createServer } from "node:http";
+import axe from "axe-core";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import { SandkeepClient } from "../../src/client/client.ts";
+import { daemonOfFile } from "../harness/daemon.ts";
+import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
+
+const daemon = daemonOfFile();
+const undo = new AsyncDisposableStack();
+let browser: Browser;
+let client: SandkeepClient;
+
+beforeAll(async () => {
+  browser = await startBrowser(undo);
+  client = new SandkeepClient({ url: daemon().url, key: daemon().key });
+});
+afterAll(() => undo.disposeAsync());
+
+/** text that would run, or break out of markup, if a page took it for anything but text */
+const hostile = `"><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\u202e\u0007`;
+
+async function expectHarmless(page: Page): Promise<void> {
+  expect(await page.evaluate(() => "pwned" in globalThis)).toBe(false);
+}
+
+test("a link signs in once, and then the key does", async () => {
+  const link = await signInLink(daemon());
+  const { page, complaints } = await newPage(browser);
+  await page.goto(link);
+  await page.getByText("There is no sandbox yet").waitFor();
+  expect(new URL(page.url()).hash).toBe("");
+  await page.reload();
+  await page.getByText("There is no sandbox yet").waitFor();
+  expect(complaints).toEqual([]);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Paste an API key").waitFor();
+
+  const again = await newPage(browser);
+  await again.page.goto(link);
+  await again.page.getByText("the link was used before").waitFor();
+  await again.page.getByLabel("Paste an API key").fill("sk_wrong");
+  await again.page.keyboard.press("Enter");
+  await again.page.getByText("no team has this key").waitFor();
+  await again.page.getByLabel("Paste an API key").fill(daemon().key);
+  await again.page.keyboard.press("Enter");
+  await again.page.getByText("There is no sandbox yet").waitFor();
+  await Promise.all([page, again.page].map((each) => each.context().close()));
+});
+
+test("the list is live, and shows hostile tags as text", async () => {
+  const { page, complaints } = await signedIn(browser, daemon());
+  await client.call("createSandbox", { body: { name: "lively", tags: { evil: hostile }, networkPolicy: "deny-all" } });
+  const row = page.getByRole("row").filter({ hasText: "lively" });
+  await row.getByRole("img", { name: "running" }).waitFor();
+  await row.getByText("<script>").waitFor();
+  expect(await row.getByText("\\u{202e}").count()).toBe(1);
+  await page.getByLabel("Filter sandboxes").fill("state:stopped");
+  await page.getByText("0 of 1").waitFor();
+  await page.getByLabel("Filter sandboxes").fill("");
+  await client.call("stopSession", { params: { sandbox: "lively" } });
+  await row.getByRole("img", { name: "stopped" }).waitFor();
+  await client.call("deleteSandbox", { params: { sandbox: "lively" }, query: { snapshots: true } });
+  await row.waitFor({ state: "detached" });
+  await expectHarmless(page);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("a person makes a sandbox with the keyboard, runs a command, and uses its terminal", async () => {
+  const { page, complaints } = await signedIn(browser, daemon());
+  await page.keyboard.press("n");
+  await page.keyboard.type("desk");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "desk" }).waitFor();
+
+  await page
+    .getByLabel("Command to run in a shell")
+    .fill(`printf '%s' ${JSON.stringify(hostile)}; echo wrong >&2; exit 3`);
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Output").getByText("wrong").waitFor();
+  await page.getByText("3 exit code").waitFor();
+  await expectHarmless(page);
+
+  await page.getByRole("tab", { name: "Terminal" }).click();
+  const screen = page.locator(".shell .xterm-rows");
+  await page.getByText("connected").waitFor();
+  await page.keyboard.type('echo $((6 * 7))"-answers"; printf "\\033[38;2;1;200;3mgreen\\033[0m\\n"\n');
+  await screen.getByText("42-answers").waitFor();
+  // The shell goes on while the page is away.
+  await page.reload();
+  await screen.getByText("42-answers").waitFor();
+  await page.keyboard.type("echo ag''ain\n");
+  await screen.getByText("again", { exact: true }).waitFor();
+  // Another tab, and back again, is the same shell.
+  await page.goto(`${daemon().url}/ui/sandboxes/desk?tab=terminal`);
+  await screen.getByText("again", { exact: true }).waitFor();
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("files, ports, snapshots, egress and usage of a sandbox are shown", async () => {
+  const params = { sandbox: "desk" };
+  const name = `<img src=x onerror=globalThis.pwned=1>.txt`;
+  const query = { path: `/tmp/page/${name}` };
+  await client.call("writeFile", { params, query, bytes: `<script>globalThis.pwned=1</script>\n` });
+  const { page, complaints } = await signedIn(browser, daemon());
+  const at = (tab: string, more = "") => page.goto(`${daemon().url}/ui/sandboxes/desk?tab=${tab}${more}`);
+  await at("files", "&folder=/tmp/page");
+  await page.getByRole("button", { name: "onerror" }).click();
+  await page.getByLabel("Content").getByText("<script>").waitFor();
+
+  await at("ports");
+  await page.getByLabel("Port", { exact: true }).fill("3000");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: /^http/ }).waitFor();
+
+  await at("snapshots");
+  await page.getByText("There is no snapshot").waitFor();
+  await page.keyboard.press("p");
+  await page.getByRole("row").filter({ hasText: "desk" }).waitFor();
+
+  await client.call("setNetworkPolicy", { params, body: { networkPolicy: "deny-all" } });
+  const body = { command: "sh", args: ["-c", "getent hosts refused.example.com; true"] };
+  const { id } = await client.call("startCommand", { params, body });
+  await client.call("waitForCommand", { params: { ...params, command: id } });
+  await at("egress");
+  await page.getByRole("row").filter({ hasText: "refused.example.com" }).first().waitFor();
+  await page.getByRole("button", { name: "Allow…" }).click();
+  await page.getByText("+ refused.example.com").waitFor();
+  await page.getByRole("button", { name: "Apply to desk" }).click();
+  await page.getByText("custom · 1 names").waitFor();
+
+  await at("usage");
+  await page.getByRole("img", { name: /^Memory/ }).waitFor();
+  await expectHarmless(page);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+const places = [
+  "sandboxes",
+  ...["terminal", "commands", "files", "ports", "snapshots", "egress", "usage"].map(
+    (tab) => `sandboxes/desk?tab=${tab}`,
+  ),
+  ...["snapshots", "images", "drives", "keys", "events", "host"],
+];
+
+test("every page is accessible in both themes and three widths, and never scrolls sideways", async () => {
+  const wrong: string[] = [];
+  for (const colorScheme of ["light", "dark"] as const) {
+    const { page, complaints } = await signedIn(browser, daemon(), {
+      colorScheme,
+      bypassCSP: true,
+      reducedMotion: "reduce",
+    });
+    for (const place of places) {
+      await page.goto(`${daemon().url}/ui/${place}`);
+      await page.locator("h1").first().waitFor({ state: "attached" });
+      await page.locator(".waiting").waitFor({ state: "detached" });
+      await page.evaluate(axe.source);
+      for (const width of [1440, 1024, 390]) {
+        await page.setViewportSize({ width, height: 800 });
+        const found = await page.evaluate(async () => {
+          const { axe: checker } = globalThis as unknown as { axe: { run(): Promise<AxeResults> } };
+          const { violations } = await checker.run();
+          const isWide = document.documentElement.scrollWidth > innerWidth;
+          return [
+            ...violations.map(
+              ({ id, nodes }) =>
+                `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`,
+            ),
+            ...(isWide ? ["scrolls sideways"] : []),
+          ];
+        });
+        wrong.push(...found.map((sentence) => `${place} ${colorScheme} ${width}: ${sentence}`));
+      }
+    }
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  }
+  expect(wrong).toEqual([]);
+});
+
+interface AxeResults {
+  violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+}
+
+test("a page of another origin cannot use the session of a browser", async () => {
+  const { page } = await signedIn(browser, daemon());
+  const { url } = daemon();
+  const cookies = await page.context().cookies();
+  expect(cookies).toMatchObject([{ httpOnly: true, sameSite: "Strict" }]);
+  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
+  const binding = (await page.evaluate(() => localStorage.getItem("sandkeep.binding"))) ?? "";
+  const ask = async (method: string, headers: Record<string, string>) =>
+    (await fetch(`${url}/sandkeep/v1/sandboxes`, { method, headers, ...(method === "POST" && { body: "not json" }) }))
+      .status;
+  const session = { cookie, "x-sandkeep-session": binding };
+  expect(await ask("GET", session)).toBe(200);
+  // The cookie or the binding alone, a change without an origin, or from another one.
+  expect(await ask("GET", { cookie })).toBe(401);
+  expect(await ask("GET", { "x-sandkeep-session": binding })).toBe(401);
+  expect(await ask("POST", session)).toBe(403);
+  expect(await ask("POST", { ...session, origin: url.replace("127.0.0.1", "a.localhost") })).toBe(403);
+  expect(await ask("POST", { ...session, origin: url })).toBe(400);
+  const terminal = `${url.replace("http", "ws")}/sandkeep/v1/sandboxes/desk/commands/cmd_00000000000000000000000000000000/terminal`;
+  for (const [origin, status] of [
+    ["http://127.0.0.1:1", 403],
+    [url, 404],
+  ] as const) {
+    const socket = new WebSocket(terminal, ["sandkeep", `sandkeep.session.${binding}`], {
+      headers: { cookie, origin },
+    });
+    const answer = await new Promise((resolve) =>
+      socket.on("unexpected-response", (_, response) => resolve(response.statusCode)).on("error", () => undefined),
+    );
+    expect(answer).toBe(status);
+  }
+
+  // A page on another port of this address, where the browser sends the cookie along.
+  const server = createServer((_, response) => response.setHeader("content-type", "text/html").end("<p>attack</p>"));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const address = server.address();
+    await page.goto(`http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`);
+    const seen = await page.evaluate(async (target) => {
+      const read = await fetch(`${target}/sandkeep/v1/sandboxes`, { credentials: "include" }).catch(() => "blocked");
+      const frame = document.createElement("iframe");
+      frame.src = `${target}/ui/`;
+      document.body.append(frame);
+      await new Promise((resolve) => frame.addEventListener("load", resolve));
+      let framed = "blocked";
+      try {
+        framed = frame.contentDocument?.title ?? "blocked";
+      } catch {}
+      return [typeof read === "string" ? read : read.status, framed];
+    }, url);
+    expect(seen).toEqual(["blocked", "blocked"]);
+  } finally {
+    server.close();
+  }
+  await page.context().close();
+});
