@@ -134,6 +134,20 @@ test("files, ports, snapshots, egress and usage of a sandbox are shown", async (
   await page.getByRole("button", { name: "Apply to desk" }).click();
   await page.getByText("custom · 1 names").waitFor();
 
+  // Dragging over the start of the tape leaves out what came later.
+  await at("commands");
+  const tape = page.getByRole("img", { name: /^Time line: 1 sessions, 1 snapshots, / });
+  await page.getByRole("button", { name: /getent/ }).waitFor();
+  const { x, y, width } = (await tape.boundingBox()) ?? { x: 0, y: 0, width: 0 };
+  await page.mouse.move(x + 1, y + 20);
+  await page.mouse.down();
+  await page.mouse.move(x + width * 0.01 + 1, y + 20, { steps: 3 });
+  await page.mouse.up();
+  await page.getByRole("button", { name: /getent/ }).waitFor({ state: "detached" });
+  expect(new URL(page.url()).searchParams.has("from")).toBe(true);
+  await page.getByRole("button", { name: "Show all" }).click();
+  await page.getByRole("button", { name: /getent/ }).waitFor();
+
   await at("usage");
   await page.getByRole("img", { name: /^Memory/ }).waitFor();
   await expectHarmless(page);

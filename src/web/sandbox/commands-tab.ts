@@ -10,6 +10,8 @@ import { client, sentence } from "../session.ts";
 import { clock, line, took } from "../text.ts";
 import { plainText } from "./output.ts";
 import type { TabProps } from "./sandbox-view.ts";
+import { chosenStretch } from "./tape.ts";
+import { touches } from "./tape-scale.ts";
 
 type Command = Output<"getCommand">;
 
@@ -29,6 +31,8 @@ export function CommandsTab({ value: { state, session } }: TabProps) {
     });
   }, [session.id]);
   const open = parameter("command");
+  const stretch = chosenStretch();
+  const shown = commands.filter(({ startedAt, endedAt }) => touches(stretch, startedAt, endedAt ?? now.value));
   const chosen = commands.find(({ id }) => id === open);
   const run = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -54,9 +58,9 @@ export function CommandsTab({ value: { state, session } }: TabProps) {
         </form>`
       }
       ${problem !== "" && html`<p class="problem" role="alert">${problem}</p>`}
-      ${commands.length === 0 && html`<p class="empty">No command has run in this session.</p>`}
+      ${shown.length === 0 && html`<p class="empty">No command has run ${stretch ? "in this time" : "in this session"}.</p>`}
       <ul class="commands">
-        ${commands.map(
+        ${shown.map(
           (each) => html`<li>
             <button
               type="button" aria-pressed=${each.id === open ? "true" : "false"}

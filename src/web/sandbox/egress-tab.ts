@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
+import { type EgressLine, readEgress } from "../data/egress-log.ts";
 import { now, reread, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { act, say } from "../parts/acts.ts";
@@ -10,8 +11,8 @@ import { Unanswered } from "../parts/answered.ts";
 import { client } from "../session.ts";
 import { clock, size, visible } from "../text.ts";
 import type { TabProps } from "./sandbox-view.ts";
-
-type Line = Output<"readEgressLog">["events"][number];
+import { chosenStretch } from "./tape.ts";
+import { touches } from "./tape-scale.ts";
 
 /** ms between two reads of the log while the sandbox runs */
 const every = 2000;
@@ -20,12 +21,13 @@ export function EgressTab({ value }: TabProps) {
   const { state, session } = value;
   const turn = state === "running" ? Math.floor(now.value / every) : 0;
   const params = { session: session.id };
-  const answer = useAnswer(`${session.id} ${turn}`, (signal) => newest(session.id, signal));
+  const answer = useAnswer(`${session.id} ${turn}`, () => readEgress(session.id));
   const [suggestion, setSuggestion] = useState<Output<"suggestPolicy"> | undefined>(undefined);
   const ask = async () => {
     setSuggestion(await act("Cannot suggest a policy", () => client.call("suggestPolicy", { params })));
   };
-  const lines = answer.value?.lines ?? [];
+  const stretch = chosenStretch();
+  const lines = (answer.value?.lines ?? []).filter(({ at }) => touches(stretch, Number(at))).toReversed();
   const refused = lines.filter(({ allowed }) => allowed === false).length;
   return html`<div class="ph">
       <b>${lines.length - refused} allowed</b><span class=${refused > 0 ? "problem" : ""}>${refused} refused</span>
@@ -34,7 +36,7 @@ export function EgressTab({ value }: TabProps) {
     </div>
     ${suggestion && html`<${Suggestion} value=${value} suggestion=${suggestion} close=${() => setSuggestion(undefined)} />`}
     <${Unanswered} answer=${answer} />
-    ${answer.value && lines.length === 0 && html`<p class="empty">Nothing in this session has tried to reach the network.</p>`}
+    ${answer.value && lines.length === 0 && html`<p class="empty">Nothing has tried to reach the network ${stretch ? "in this time" : "in this session"}.</p>`}
     ${
       lines.length > 0 &&
       html`<div class="rows" tabindex="0" role="region" aria-label="Connections"><table>
@@ -44,20 +46,7 @@ export function EgressTab({ value }: TabProps) {
     }`;
 }
 
-/** the last lines of the log, newest first: the log is read from its end backwards by its positions */
-async function newest(session: string, signal: AbortSignal) {
-  const params = { session };
-  let after = 0;
-  let lines: Line[] = [];
-  for (;;) {
-    const page = await client.call("readEgressLog", { params, query: { after, limit: 1000 }, signal });
-    lines = [...lines, ...page.events].slice(-1000);
-    after = page.next;
-    if (!page.more) return { lines: lines.toReversed(), ...page.totals.payload };
-  }
-}
-
-function Connection({ line }: { line: Line }) {
+function Connection({ line }: { line: EgressLine }) {
   const text = (name: string) => visible(typeof line[name] === "string" ? line[name] : "");
   const number = (name: string) => (typeof line[name] === "number" ? line[name] : 0);
   const isRefused = line.allowed === false;

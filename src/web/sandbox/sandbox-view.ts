@@ -13,6 +13,7 @@ import { StateMark, StateWord } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
 import { memory, visible } from "../text.ts";
 import { CommandsTab } from "./commands-tab.ts";
+import { Tape } from "./tape.ts";
 
 export interface TabProps {
   value: Sandbox;
@@ -45,6 +46,7 @@ export function SandboxView({ name }: { name: string }) {
   const wanted = parameter("tab");
   const tab = tabs.find(({ id }) => id === wanted) ?? tabs[1];
   return html`<${Header} value=${value} />
+    <${Tape} value=${value} />
     <div class="tabs" role="tablist" aria-label="About this sandbox">
       ${tabs.map(
         ({ id, title }, at) => html`<button

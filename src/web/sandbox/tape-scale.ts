@@ -1,0 +1,31 @@
+/** The time axis of a tape: where a moment is drawn, and which moments a stretch of it stands for. */
+
+export interface Stretch {
+  from: number;
+  to: number;
+}
+
+/** width of the drawing, in its own units */
+export const width = 1000;
+
+/** the stretch that shows all of these moments, never shorter than a minute */
+export function stretchOf(moments: readonly number[], now: number): Stretch {
+  const from = Math.min(now, ...moments);
+  return { from, to: Math.max(now, from + 60_000, ...moments) };
+}
+
+/** where a moment is drawn; those outside are at the edges */
+export function place({ from, to }: Stretch, at: number): number {
+  return Math.min(width, Math.max(0, ((at - from) / (to - from)) * width));
+}
+
+/** the stretch between two places, each a part of the width from 0 to 1 */
+export function between({ from, to }: Stretch, one: number, other: number): Stretch {
+  const at = (part: number) => Math.round(from + Math.min(1, Math.max(0, part)) * (to - from));
+  return { from: at(Math.min(one, other)), to: at(Math.max(one, other)) };
+}
+
+/** whether something that lasted from `start` to `end` touches the stretch; all does if there is none */
+export function touches(stretch: Stretch | undefined, start: number, end = start): boolean {
+  return stretch === undefined || (start <= stretch.to && end >= stretch.from);
+}
