@@ -203,6 +203,23 @@ interface AxeResults {
   violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
 }
 
+test("a page keeps its rows and its session while the daemon restarts, and then goes on", async () => {
+  await client.call("createSandbox", { body: { name: "before", persistent: false, networkPolicy: "deny-all" } });
+  const { page } = await signedIn(browser, daemon());
+  const rows = page.getByRole("row");
+  await rows.filter({ hasText: "before" }).waitFor();
+  await daemon().kill9();
+  await page.getByText(/^no answer for/).waitFor();
+  expect(await rows.filter({ hasText: "before" }).count()).toBe(1);
+  await daemon().start();
+  await page.getByText("live", { exact: true }).waitFor();
+  await client.call("createSandbox", { body: { name: "after", persistent: false, networkPolicy: "deny-all" } });
+  await rows.filter({ hasText: "after" }).getByRole("img", { name: "running" }).waitFor();
+  for (const sandbox of ["before", "after"]) await client.call("deleteSandbox", { params: { sandbox } });
+  await rows.filter({ hasText: "before" }).waitFor({ state: "detached" });
+  await page.context().close();
+});
+
 test("a page of another origin cannot use the session of a browser", async () => {
   const { page } = await signedIn(browser, daemon());
   const { url } = daemon();
