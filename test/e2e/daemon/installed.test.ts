@@ -95,6 +95,16 @@ describe("installed by this host's npm", () => {
       );
     });
 
+    test("it serves the dashboard's page, and every file that the page names", async ({ skip }) => {
+      skip(reason !== undefined, reason);
+      demand("root");
+      const page = await (await fetch(daemon.url, { headers: { accept: "text/html" } })).text();
+      const named = [...page.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path = ""]) => path);
+      expect(named.length).toBeGreaterThan(8);
+      const statuses = named.map(async (path) => `${path} ${(await fetch(new URL(path, daemon.url))).status}`);
+      expect(await Promise.all(statuses)).toEqual(named.map((path) => `${path} 200`));
+    });
+
     test("its tools are available over standard input and output, and run a command in a sandbox", async ({ skip }) => {
       skip(reason !== undefined, reason);
       demand("root");
