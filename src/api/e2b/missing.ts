@@ -4,11 +4,11 @@ import type { Hono } from "hono";
 import { Refusal } from "../kit/refusal.ts";
 import type { Env } from "./request.ts";
 
+const firstBuilds =
+  "a Dockerfile is built by the client's second version of builds: use `e2b template create` or `Template.build()`";
 const missing: Record<string, string> = {
-  "/templates":
-    "a Dockerfile is built by the client's second version of builds: use `e2b template create` or `Template.build()`",
-  "/templates/*":
-    "a Dockerfile is built by the client's second version of builds: use `e2b template create` or `Template.build()`",
+  "/templates": firstBuilds,
+  "/templates/*": firstBuilds,
   "/teams/*": "numbers of a team are not kept here",
   "/api-keys/*": "keys are not managed through this API: `sandkeep key` does",
   "/access-tokens/*": "access tokens of people are not managed here: an API key does everything",

@@ -188,7 +188,7 @@ const snapshotName = z
   .transform((name) => name.replace(/:default$/, ""));
 
 /** a number in a query */
-function number<S extends z.ZodNumber>(schema: S) {
+export function number<S extends z.ZodNumber>(schema: S) {
   return z
     .string()
     .regex(/^\d{1,15}$/)

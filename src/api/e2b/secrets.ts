@@ -6,6 +6,7 @@ import type { Owner } from "../../core/model/sandbox.ts";
 import type { SecretInfo } from "../../core/secrets/secrets.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
+import { headerValue } from "../kit/request-rules.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf } from "./request.ts";
 import { time } from "./wire.ts";
 
@@ -76,7 +77,7 @@ export async function withSecrets<R extends Rules | null | undefined>(
     for (const [name, text] of Object.entries(transform?.headers ?? {})) {
       if (!transform?.headers || text.search(placeholder) < 0) continue;
       const value = await core.secrets.filled(owner, text, placeholder);
-      if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      if (!headerValue.test(value)) {
         throw new Refusal(
           400,
           `Cannot set the header "${name}": a secret in it has characters that no header can have`,

@@ -1,6 +1,6 @@
 /**
- * Snapshots on E2B's API. A sandbox keeps running while one is taken; templates.ts deletes them. Requested snapshots have a name; those of pauses have none and are
- * not shown.
+ * Snapshots on E2B's API. A sandbox keeps running while one is taken; templates.ts deletes them. Requested snapshots have
+ * a name; those of pauses have none and are not shown.
  */
 
 import type { Hono } from "hono";

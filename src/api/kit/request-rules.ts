@@ -9,7 +9,7 @@ export const mostPatterns = 100;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /** values that HTTP can send: Latin-1 without control characters */
-const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+export const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 export const headerValues = z
   .record(

@@ -120,7 +120,7 @@ export class Client {
 
 /** whether a daemon with TLS gave this answer to plain HTTP */
 function isAboutHttps(answer: unknown): boolean {
-  return /^\{"error":\{"code":"https_required"/.test(JSON.stringify(answer ?? null));
+  return (answer as { error?: { code?: unknown } } | null | undefined)?.error?.code === "https_required";
 }
 
 function httpsHint(url: string): string {

@@ -7,7 +7,7 @@ import { sha256Of } from "../../base/sha256.ts";
 import { steady } from "../../base/steady.ts";
 import { unlessAborted } from "../../base/waits.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
-import { resolveBase, type WantedImage } from "../images/images.ts";
+import { resolveBase, type WantedImage, wantedImage } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
@@ -282,7 +282,7 @@ export class Builds {
   async #resolve(teamId: string, names: BuildSpec["images"]): Promise<Map<string, ImageInfo>> {
     const found = new Map<string, ImageInfo>();
     for (const each of names) {
-      const plain = typeof each === "string" ? { name: each, candidates: [...new Set([each, shortName(each)])] } : each;
+      const plain = typeof each === "string" ? wantedImage(each) : each;
       const { name } = plain;
       const base = await resolveBase(this.#context, { teamId }, { image: plain });
       const image = await this.#context.runtime.images.get(base.image);
@@ -366,9 +366,4 @@ function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
 
 function digestOf(image: ImageInfo): string {
   return image.layers.join(" ");
-}
-
-/** images from the default registry go by their short names here */
-function shortName(name: string): string {
-  return name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
 }

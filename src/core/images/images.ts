@@ -33,6 +33,12 @@ export interface WantedImage {
   otherwise?: "the-default" | "default-and-say-so";
 }
 
+/** the image of this name; one from the default registry goes by its short name here */
+export function wantedImage(name: string): WantedImage {
+  const short = name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
+  return { name, candidates: [...new Set([name, short])] };
+}
+
 /** User and directory of commands in the default image, if its own are those in `instead`. */
 export interface CommandDefaults {
   user: string;

@@ -72,6 +72,11 @@ export type LogLevel = (typeof logLevels)[number];
 /** the tag of a build that names none */
 export const defaultTag = "default";
 
+/** whether a text has the form of a template's id */
+export function isTemplateId(text: string): boolean {
+  return /^[a-z0-9]{20}$/.test(text);
+}
+
 /** the name of the image that a build makes */
 export function templateImage({ id, templateId }: Pick<TemplateBuild, "id" | "templateId">): string {
   return `templates/${templateId}:${id}`;

@@ -7,6 +7,7 @@ import { Retries } from "../../base/retries.ts";
 import type { BuildProgress, BuildSpec, Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, messageOf } from "../model/errors.ts";
+import { imageKey } from "../model/image.ts";
 import type { Owner } from "../model/sandbox.ts";
 import { type LogLevel, type TemplateBuild, type TemplateLogLine, templateImage } from "../model/template.ts";
 
@@ -120,7 +121,7 @@ export class TemplateRuns {
     if (builds.length === 0) return;
     const names = new Set(builds.map(templateImage));
     const images = (await runtime.images.list()).filter(({ name }) => names.has(name));
-    for (const { name, owner } of images) if (owner !== undefined) await runtime.images.delete(`~${owner}~${name}`);
+    for (const image of images) if (image.owner !== undefined) await runtime.images.delete(imageKey(image));
   }
 }
 

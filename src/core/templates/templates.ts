@@ -6,9 +6,11 @@ import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
 import type { WantedImage } from "../images/images.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import { imageKey } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import {
   defaultTag,
+  isTemplateId,
   type Template,
   type TemplateBuild,
   type TemplateLogLine,
@@ -55,7 +57,6 @@ const mostRemembered = 50;
 /** most templates of a team, and most tags of a template */
 const mostTemplates = 1000;
 const mostTags = 500;
-const templateId = /^[a-z0-9]{20}$/;
 
 export class Templates {
   readonly #context: Context;
@@ -190,9 +191,10 @@ export class Templates {
     const { store, runtime } = this.#context;
     const { id } = await this.get(caller, idOrName);
     if (!(await store.deleteTemplate(id))) throw notThere(idOrName);
-    const images = (await runtime.images.list(caller.teamId)).filter(({ name }) => name.startsWith(`templates/${id}:`));
-    for (const { name, owner } of images) {
-      await runtime.images.delete(`~${owner}~${name}`).catch((error) => {
+    const prefix = templateImage({ templateId: id, id: "" });
+    const images = (await runtime.images.list(caller.teamId)).filter(({ name }) => name.startsWith(prefix));
+    for (const image of images) {
+      await runtime.images.delete(imageKey(image)).catch((error) => {
         if (!isSandkeepError(error, "not-found")) throw error;
       });
     }
@@ -222,7 +224,7 @@ export class Templates {
 
   async #find({ teamId }: Caller, { team, name }: { team?: string; name: string }): Promise<Template | undefined> {
     const { store } = this.#context;
-    const mayBeId = team === undefined && templateId.test(name);
+    const mayBeId = team === undefined && isTemplateId(name);
     const withId = mayBeId ? await store.getTemplate(name) : undefined;
     // An id of the team's own comes first: no name can take its place.
     if (withId?.teamId === teamId) return withId;

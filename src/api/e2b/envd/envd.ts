@@ -13,11 +13,11 @@ import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Owner } from "../../../core/model/sandbox.ts";
 import { idOfLabel } from "../../../core/model/sandbox-label.ts";
 import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
-import { isAsleep } from "../../../core/sessions/states.ts";
 import type { Mount } from "../../kit/dialect.ts";
 import { hostnameOf } from "../../kit/hosts.ts";
 import { abortWhenEnded, type Connection, json } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
+import { awake } from "../awake.ts";
 import { errorResponse } from "../errors.ts";
 import type { Dialect } from "../request.ts";
 import { ownerOfToken } from "../tokens.ts";
@@ -111,11 +111,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
 
   async function sandboxOf(owner: Owner, label: string): Promise<Booted | undefined> {
     try {
-      const sandbox = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
-      const session = await core.sessions.get(owner, sandbox.currentSessionId);
-      if (!isAsleep(session.state)) return { sandbox, session };
-      const wakes = sandbox.ingress?.wakes && session.snapshottedAt !== undefined;
-      return wakes ? await core.sandboxes.resume(owner, sandbox.name) : undefined;
+      return await awake(dialect, owner, label);
     } catch (error) {
       if (isSandkeepError(error, "not-found")) issued.forget(label);
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;

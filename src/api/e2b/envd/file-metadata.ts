@@ -12,7 +12,9 @@ const longestKey = 255 - metadataPrefix.length;
 /** bytes of all keys and values */
 const longest = 4096;
 
-export function metadataOf({ headers }: Pick<Request, "headers">): Record<string, string> {
+export type Metadata = Record<string, string>;
+
+export function metadataOf({ headers }: Pick<Request, "headers">): Metadata {
   const pairs = [...headers].filter(([name]) => name.startsWith(header));
   const metadata = pairs.map(([name, value]): [string, string] => [name.slice(header.length), value]);
   let length = 0;
@@ -30,7 +32,7 @@ export function metadataOf({ headers }: Pick<Request, "headers">): Record<string
 }
 
 /** the metadata among a file's attributes; programs inside can set them too */
-export function metadataIn(attributes: Record<string, string> = {}): { metadata?: Record<string, string> } {
+export function metadataIn(attributes: Record<string, string> = {}): { metadata?: Metadata } {
   const found = Object.entries(attributes).filter(([name]) => name.startsWith(metadataPrefix));
   if (found.length === 0) return {};
   return { metadata: Object.fromEntries(found.map(([name, value]) => [name.slice(metadataPrefix.length), value])) };

@@ -16,7 +16,7 @@ import { Refusal } from "../../kit/refusal.ts";
 import type { Dialect } from "../request.ts";
 import { type EnvdCall, requireUserName } from "./call.ts";
 import { contentTypeOf } from "./content-types.ts";
-import { metadataOf, metadataPrefix } from "./file-metadata.ts";
+import { type Metadata, metadataOf, metadataPrefix } from "./file-metadata.ts";
 import { boundaryOf, type Part, partsOf } from "./multipart.ts";
 
 /** most files in one form */
@@ -87,18 +87,23 @@ export async function upload(dialect: Dialect, call: EnvdCall): Promise<Response
   const { request } = call;
   const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
   // Checked before anything is read.
-  metadataOf(request);
+  const metadata = metadataOf(request);
   const bytes = unpacked(request);
-  if (type === "multipart/form-data") return json(await uploadForm(dialect, call, bytes));
+  if (type === "multipart/form-data") return json(await uploadForm(dialect, call, metadata, bytes));
   if (type !== "application/octet-stream") {
     throw new Refusal(400, "Cannot write: the content type should be multipart/form-data or application/octet-stream");
   }
   const place = placeOf(call);
   if (place.path === "") throw new Refusal(400, "Cannot write: the address has no path");
-  return json([await put(dialect, call, place, bytes)]);
+  return json([await put(dialect, call, { ...place, metadata }, bytes)]);
 }
 
-async function uploadForm(dialect: Dialect, call: EnvdCall, bytes: AsyncIterable<Uint8Array>): Promise<object[]> {
+async function uploadForm(
+  dialect: Dialect,
+  call: EnvdCall,
+  metadata: Metadata,
+  bytes: AsyncIterable<Uint8Array>,
+): Promise<object[]> {
   const boundary = boundaryOf(call.request.headers.get("content-type"));
   if (boundary === undefined) throw new Refusal(400, "Cannot read the form: its content type names no boundary");
   const written: WrittenFile[] = [];
@@ -109,7 +114,7 @@ async function uploadForm(dialect: Dialect, call: EnvdCall, bytes: AsyncIterable
     if (written.some(({ path }) => path === place.path)) {
       throw new Refusal(400, `Cannot write "${place.path}" twice with one form`);
     }
-    written.push(await put(dialect, call, place, part.bytes));
+    written.push(await put(dialect, call, { ...place, metadata }, part.bytes));
   }
   if (written.length === 0) throw new Refusal(400, "Cannot write: the form has no file");
   return written;
@@ -128,16 +133,15 @@ interface WrittenFile {
   path: string;
   name: string;
   type: "file";
-  metadata?: Record<string, string>;
+  metadata?: Metadata;
 }
 
 async function put(
   { core }: Dialect,
-  { owner, session, request }: EnvdCall,
-  place: Place,
+  { owner, session }: EnvdCall,
+  { metadata, ...place }: Place & { metadata: Metadata },
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<WrittenFile> {
-  const metadata = metadataOf(request);
   const attributes = { prefix: metadataPrefix, values: metadata };
   const path = await inWords(core.userFiles.write(owner, session.id, place, bytes, { attributes }));
   return { path, name: posix.basename(path), type: "file", ...(Object.keys(metadata).length > 0 && { metadata }) };

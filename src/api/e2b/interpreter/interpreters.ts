@@ -11,8 +11,8 @@ import { isSandkeepError, messageOf } from "../../../core/model/errors.ts";
 import type { Owner, Sandbox } from "../../../core/model/sandbox.ts";
 import { idOfLabel, labelOf } from "../../../core/model/sandbox-label.ts";
 import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
-import { isAsleep } from "../../../core/sessions/states.ts";
 import type { PortReadiness, PortRequest, Service } from "../../kit/dialect.ts";
+import { awake } from "../awake.ts";
 import type { IssuedTokens } from "../issued-tokens.ts";
 import { isSame, ownerOfToken, trafficToken } from "../tokens.ts";
 import { variables } from "../wire.ts";
@@ -86,13 +86,9 @@ export class Interpreters {
   }
 
   async #awake(owner: Owner, name: string): Promise<PortReadiness["refusal"]> {
-    const { core } = this.#service;
-    const sandbox = await this.#sandbox(owner, name);
-    const current = await core.sessions.get(owner, sandbox.currentSessionId);
-    const wakes = sandbox.ingress?.wakes && current.snapshottedAt !== undefined;
-    if (isAsleep(current.state) && !wakes) return notRunning;
-    const session = isAsleep(current.state) ? (await core.sandboxes.resume(owner, sandbox.name)).session : current;
-    const problem = await this.#start(owner, { sandbox, session });
+    const booted = await awake(this.#service, owner, name);
+    if (!booted) return notRunning;
+    const problem = await this.#start(owner, booted);
     return problem === undefined ? undefined : { status: 400, message: `Cannot run code in the sandbox: ${problem}` };
   }
 

@@ -1,7 +1,9 @@
 /** Builds of templates on E2B's API: request one, send its files, start it, and read its status and log. */
 
 import type { Hono } from "hono";
+import { wantedImage } from "../../../core/images/images.ts";
 import type { Owner } from "../../../core/model/sandbox.ts";
+import { isTemplateId } from "../../../core/model/template.ts";
 import { json, parsed } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type E2bContext, type Env, queryOf } from "../request.ts";
@@ -14,7 +16,6 @@ import * as wire from "./wire.ts";
 /** the vendor's own image, which its clients name if a program names none */
 const ownImages = /^(docker\.io\/)?e2bdev\/(base|code-interpreter)(:latest)?$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const templateId = /^[a-z0-9]{20}$/;
 
 export function buildRoutes(app: Hono<Env>, dialect: Dialect, schemas: TemplateSchemas): void {
   const { core } = dialect;
@@ -75,7 +76,7 @@ export function buildRoutes(app: Hono<Env>, dialect: Dialect, schemas: TemplateS
 /** ids that no build has are not looked up */
 function idsOf(c: E2bContext): { id: string; build: string } {
   const { id = "", build = "" } = c.req.param() as { id?: string; build?: string }; // the names in the route's path
-  if (templateId.test(id) && uuid.test(build)) return { id, build };
+  if (isTemplateId(id) && uuid.test(build)) return { id, build };
   throw new Refusal(404, `Build "${build.slice(0, 128)}" not found`);
 }
 
@@ -89,6 +90,5 @@ async function baseOf({ core }: Dialect, owner: Owner, { fromImage, fromTemplate
       inherits: false,
     };
   }
-  const short = name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
-  return { image: { name, candidates: [...new Set([name, short])] }, inherits: false };
+  return { image: wantedImage(name), inherits: false };
 }

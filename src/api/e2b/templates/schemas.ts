@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { ServiceLimits } from "../../kit/dialect.ts";
+import { number } from "../schemas.ts";
 
 export type TemplateSchemas = ReturnType<typeof templateSchemas>;
 
@@ -12,7 +13,7 @@ const mostSteps = 1000;
 export function templateSchemas(limits: Pick<ServiceLimits, "vcpus" | "disk">) {
   const disk = Math.floor(limits.disk / 2 ** 20);
   const page = {
-    limit: digits(z.int().min(1).max(100)).default(100),
+    limit: number(z.int().min(1).max(100)).default(100),
     nextToken: z.string().min(1).max(4096).optional(),
     teamID: z.string().max(128).optional(),
   };
@@ -51,13 +52,13 @@ export function templateSchemas(limits: Pick<ServiceLimits, "vcpus" | "disk">) {
     legacyListQuery: z.strictObject({ teamID: page.teamID }),
     detailQuery: z.strictObject({ limit: page.limit, nextToken: page.nextToken }),
     statusQuery: z.strictObject({
-      logsOffset: digits(z.int().min(0)).default(0),
-      limit: digits(z.int().min(0).max(100)).default(100),
+      logsOffset: number(z.int().min(0)).default(0),
+      limit: number(z.int().min(0).max(100)).default(100),
       level: level.default("debug"),
     }),
     logsQuery: z.strictObject({
-      cursor: digits(z.int().min(0)).optional(),
-      limit: digits(z.int().min(0).max(100)).default(100),
+      cursor: number(z.int().min(0)).optional(),
+      limit: number(z.int().min(0).max(100)).default(100),
       direction: z.enum(["forward", "backward"]).default("forward"),
       level: level.default("debug"),
       source: z.enum(["temporary", "persistent"]).optional(),
@@ -92,11 +93,3 @@ const step = z.strictObject({
 
 export type Step = z.output<typeof step>;
 export type StartBody = z.output<TemplateSchemas["startBody"]>;
-
-function digits<S extends z.ZodNumber>(schema: S) {
-  return z
-    .string()
-    .regex(/^\d{1,15}$/)
-    .transform(Number)
-    .pipe(schema);
-}

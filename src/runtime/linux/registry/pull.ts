@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { eachBounded } from "../../../base/each-bounded.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import { imageKey } from "../../../core/model/image.ts";
 import type { ImageRecord } from "../images/images.ts";
 import type { ImageContent } from "../oci/content.ts";
 import { bringIn, type ImageStores, type ImportOptions } from "../oci/import.ts";
@@ -40,7 +41,7 @@ export async function pullImage(stores: ImageStores, reference: Reference, optio
   const name = options.name ?? storedName(reference);
   options.progress?.(`asking for ${fullName(reference)}`);
   const found = await findManifest(repository, reference);
-  const key = options.owner === undefined ? name : `~${options.owner}~${name}`;
+  const key = imageKey({ name, owner: options.owner });
   const before = await stores.images.get(key);
   if (before?.source?.manifest === found.digest && options.node === undefined) return { image: before, isNew: false };
   const { manifest, digest, index } = found;
