@@ -1,14 +1,17 @@
-/** A SandboxAgent of OpenAI's Agents SDK with its client for Vercel: files, commands, and a session that is resumed. */
+/** A SandboxAgent of OpenAI's Agents SDK with its client for `service`: files, commands, and a kept workspace. */
 
 import { run, setTracingDisabled } from "@openai/agents";
 import { filesystem, Manifest, SandboxAgent, shell } from "@openai/agents/sandbox";
-import { VercelSandboxClient } from "@openai/agents-extensions/sandbox/vercel";
 import { agentsModel } from "./agents-model.mjs";
 
 setTracingDisabled(true);
 const seen = {};
-const { workspacePersistence } = process.env;
-const client = new VercelSandboxClient({ exposedPorts: [3000], env: { GREETING: "hello" }, workspacePersistence });
+const { service, workspacePersistence } = process.env;
+const Client =
+  service === "e2b"
+    ? (await import("@openai/agents-extensions/sandbox/e2b")).E2BSandboxClient
+    : (await import("@openai/agents-extensions/sandbox/vercel")).VercelSandboxClient;
+const client = new Client({ exposedPorts: [3000], env: { GREETING: "hello" }, workspacePersistence });
 const manifest = new Manifest({ entries: { "notes/a.txt": { type: "file", content: "first" } } });
 const session = await client.create({ manifest });
 const agent = new SandboxAgent({
@@ -36,3 +39,5 @@ await next.hydrateWorkspace(kept);
 seen.next = (await next.execCommand({ cmd: "cat result.txt" })).replace(/^[\s\S]*Output:\n/, "");
 await next.close();
 console.log(JSON.stringify(seen));
+// The client for E2B keeps its connections open.
+process.exit(0);

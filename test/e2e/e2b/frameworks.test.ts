@@ -17,7 +17,7 @@ const port = expect.stringMatching(/^(https?:\/\/)?3000-[a-z0-9]+\.localhost(:\d
 test.for(["tar", "snapshot"])(
   "@openai/agents-extensions: a SandboxAgent works, and its workspace is kept as a %s",
   async (workspacePersistence, context) => {
-    expect(await program(context, "e2b-openai-agents.mjs", { workspacePersistence })).toEqual({
+    expect(await program(context, "openai-agents.mjs", { service: "e2b", workspacePersistence })).toEqual({
       agent: [["hello\nfirst", "42\n"], "done"],
       codes: ["3", "0"],
       read: "second",

@@ -35,7 +35,7 @@ test("@ai-sdk/sandbox-vercel: an agent's tool works in a session, which serves a
 test.for(["tar", "snapshot"])(
   "@openai/agents-extensions: a SandboxAgent works, and its workspace is kept as a %s",
   async (workspacePersistence, context) => {
-    expect(await program(context, "openai-agents.mjs", { workspacePersistence })).toEqual({
+    expect(await program(context, "openai-agents.mjs", { service: "vercel", workspacePersistence })).toEqual({
       agent: [["hello\nfirst", "42\n"], "done"],
       codes: ["3", "0"],
       read: "second",
