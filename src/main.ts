@@ -1,17 +1,29 @@
 /** The entry point of bin/sandkeep: starts the requested command, and loads a command's code only when needed. */
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, realpathSync } from "node:fs";
 import { createRequire, enableCompileCache } from "node:module";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { didYouMean } from "./base/similar.ts";
+import type { Command } from "./cli/command.ts";
 import { CliError } from "./cli/errors.ts";
 import { messageOf, SandkeepError } from "./core/model/errors.ts";
 import { BrokenOutput, brokenPipe, type Output, outputUntilClosed } from "./daemon/signals.ts";
 import { compileCache, egressMain, launcher, redirects, root } from "./installation/installation.ts";
 
 const usage = `Usage: sandkeep <command>
+
+Sandboxes:
+  run      make a sandbox, run a program in it, and delete it
+  exec     run a program in a sandbox
+  shell    open a shell in a sandbox
+  ls       list sandboxes
+  ps       list the programs in sandboxes
+  logs     show the output of a program
+  stop     stop sandboxes
+  rm       delete sandboxes
 
 Commands:
   serve    run the daemon
@@ -32,6 +44,18 @@ Options:
   -v, --version    show the version
 `;
 
+/** commands on sandboxes, which all get the same surroundings */
+const onSandboxes: Record<string, () => Promise<Command>> = {
+  run: async () => (await import("./cli/sandboxes/run.ts")).runCommand,
+  exec: async () => (await import("./cli/sandboxes/exec.ts")).execCommand,
+  shell: async () => (await import("./cli/sandboxes/exec.ts")).shellCommand,
+  ls: async () => (await import("./cli/sandboxes/list.ts")).lsCommand,
+  ps: async () => (await import("./cli/sandboxes/list.ts")).psCommand,
+  logs: async () => (await import("./cli/sandboxes/logs.ts")).logsCommand,
+  stop: async () => (await import("./cli/sandboxes/end.ts")).stopCommand,
+  rm: async () => (await import("./cli/sandboxes/end.ts")).rmCommand,
+};
+
 /** each may return an exit code; any other value means 0 */
 const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   serve,
@@ -45,10 +69,11 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   open,
   upgrade,
   doctor,
+  ...Object.fromEntries(Object.keys(onSandboxes).map((name) => [name, (args: string[]) => onSandbox(name, args)])),
 };
 
 /** commands that must close what they have opened, even if the reader of their output is gone */
-const closing = ["recover", "image"];
+const closing = ["recover", "image", "run"];
 
 const isRoot = process.getuid?.() === 0;
 let output: Output | undefined;
@@ -103,6 +128,25 @@ function commandNamed(name: string): (args: string[]) => Promise<unknown> {
     throw new SandkeepError("invalid", `Cannot do "${name}": ${why}\n\n${usage}`);
   }
   return command;
+}
+
+async function onSandbox(name: string, args: string[]): Promise<number | undefined> {
+  const command = await onSandboxes[name]?.();
+  return command?.(args, {
+    environment: process.env,
+    dataDirs: await dataDirs(),
+    input: process.stdin,
+    output: process.stdout,
+    errors: process.stderr,
+    signals: process,
+    now: Date.now,
+    print,
+    warn,
+    async write(stream, data) {
+      // A reader that exits meanwhile makes the next write throw.
+      if (!write(stream, data)) await once(stream, "drain").catch(() => undefined);
+    },
+  });
 }
 
 async function serve(args: string[]): Promise<void> {
@@ -303,9 +347,9 @@ function print(line: string): void {
   write(process.stdout, `${line}\n`);
 }
 
-function write(stream: NodeJS.WriteStream, text: string): void {
-  if (output) output.write(stream, text);
-  else stream.write(text);
+/** false if the stream must drain before more */
+function write(stream: NodeJS.WriteStream, text: string | Uint8Array): boolean {
+  return output ? output.write(stream, text) : stream.write(text);
 }
 
 function version(): string {

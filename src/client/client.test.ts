@@ -93,6 +93,7 @@ test("the compiler refuses what an operation does not take, and knows what it re
     client.call("getSandbox"),
     // @ts-expect-error: a number is not a state
     client.call("listSandboxes", { query: { state: 5 } }),
+    client.call("getSandbox", { params: { sandbox: "a" }, query: { team: "ml", project: "web" } }),
     // @ts-expect-error: there is no such operation
     client.call("explode"),
     client

@@ -47,8 +47,13 @@ type Params<S, P, Path> = keyof P extends never
 type Texts<P> = { [K in keyof P]: string };
 
 /** parameters as numbers and booleans where they mean such; those with a default may be left out */
-type QueryOf<Q extends z.core.$ZodLooseShape> =
-  Values<Q> extends infer V ? (Record<never, never> extends V ? { query?: V & Scope } : { query: V & Scope }) : never;
+type QueryOf<Q extends z.core.$ZodLooseShape> = keyof Q extends never
+  ? { query?: Scope }
+  : Values<Q> extends infer V
+    ? Record<never, never> extends V
+      ? { query?: V & Scope }
+      : { query: V & Scope }
+    : never;
 type Values<Q extends z.core.$ZodLooseShape> = {
   [K in keyof z.input<z.ZodObject<Q>>]: K extends keyof z.output<z.ZodObject<Q>>
     ? z.output<z.ZodObject<Q>>[K] | (undefined extends z.input<z.ZodObject<Q>>[K] ? undefined : never)

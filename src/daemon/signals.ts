@@ -73,8 +73,8 @@ export class BrokenOutput extends Error {
 
 /** How a command prints that ends with the reader of its output. */
 export interface Output {
-  /** throws ReaderGone once the reader of either stream has gone */
-  write(stream: NodeJS.WriteStream, text: string): void;
+  /** throws ReaderGone once the reader of either stream has gone; false if the stream must drain before more */
+  write(stream: NodeJS.WriteStream, text: string | Uint8Array): boolean;
 }
 
 /** `gone` is called once, with the first error of a stream: EPIPE means that its reader has exited */
@@ -89,7 +89,7 @@ export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void):
   return {
     write(stream, text) {
       if (isGone) throw new BrokenOutput();
-      stream.write(text);
+      return stream.write(text);
     },
   };
 }

@@ -1,0 +1,90 @@
+/**
+ * The daemon as the commands on sandboxes use it: the typed client with the address, the key, the team and the project
+ * of the command line. Refusals become sentences, with the name that was probably meant.
+ */
+
+import { didYouMean } from "../../base/similar.ts";
+import { ApiError, SandkeepClient } from "../../client/client.ts";
+import { CliError, Refusal } from "../errors.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "./connection.ts";
+import { unreachable } from "./reachability.ts";
+
+/** options of every command that asks the daemon */
+export const daemonOptions = {
+  json: { type: "boolean" },
+  project: { type: "string" },
+  team: { type: "string" },
+  url: { type: "string" },
+  "data-dir": { type: "string" },
+} as const;
+
+/** the lines of these options in a command's usage */
+export const daemonUsage = `  --json                   print JSON
+  --project <id or name>   the project of the sandboxes (the key's, or your team's first)
+  --team <id or name>      with an admin key: the team to act for
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+export interface DaemonValues {
+  project?: string | undefined;
+  team?: string | undefined;
+  url?: string | undefined;
+  "data-dir"?: string | undefined;
+}
+
+/** most names that are read to find the one that was meant */
+const mostNames = 1000;
+
+export class Daemon {
+  readonly url: string;
+  readonly key: string;
+  readonly client: SandkeepClient;
+  /** parameters of requests about a team, or about something that has an id */
+  readonly team: { team?: string };
+  /** parameters of requests about a project, or about something that has a name */
+  readonly scope: { team?: string; project?: string };
+
+  constructor({ project, team, url, "data-dir": dataDir }: DaemonValues, places: KeyPlaces) {
+    this.url = daemonUrl(url, places.environment);
+    this.key = apiKey(dataDir, places);
+    this.team = team === undefined ? {} : { team };
+    this.scope = { ...this.team, ...(project !== undefined && { project }) };
+    this.client = new SandkeepClient({
+      url: this.url,
+      key: this.key,
+      fetch: (request) =>
+        fetch(request).catch((error) => {
+          throw request.signal.aborted ? error : unreachable(this.url, error);
+        }),
+    });
+  }
+
+  /** The answer; otherwise throws "Cannot", `what`, and the daemon's sentence. */
+  async ask<T>(what: string, answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (error instanceof ApiError) throw new Refusal(`Cannot ${what}: ${error.message}`, error.status);
+      throw error;
+    }
+  }
+
+  /** As `ask`, about a sandbox: if it does not exist, the error names the one that was probably meant. */
+  async askAbout<T>(sandbox: string, what: string, answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === "not_found" && /^Sandbox /.test(error.message)))
+        return this.ask(what, Promise.reject(error));
+      const listed = await this.client
+        .call("listSandboxes", { query: { ...this.scope, limit: mostNames } })
+        .catch(() => ({ sandboxes: [] }));
+      const meant = didYouMean(
+        sandbox,
+        listed.sandboxes.map(({ name }) => name),
+      );
+      throw new CliError(`Cannot ${what}: ${error.message}`, meant === "" ? "sandkeep ls lists them" : meant);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/** `sandkeep stop` and `sandkeep rm`: stop sandboxes, and delete them. */
+
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage, someNames } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plainJson } from "../print/egress-table.ts";
+
+export const stopUsage = `Usage: sandkeep stop [options] <sandbox>...
+
+Stops sandboxes. The files of a persistent one are kept, and sandkeep shell or exec starts it again. Prints the name of
+each that has stopped.
+
+Options:
+${daemonUsage}
+Example:
+  sandkeep stop demo
+`;
+
+export const rmUsage = `Usage: sandkeep rm [options] <sandbox>...
+
+Deletes sandboxes with their files. Prints the name of each that is gone.
+
+Options:
+  -f, --force              also delete those that run
+  --snapshots              delete their snapshots, too
+${daemonUsage}
+Example:
+  sandkeep rm -f demo
+`;
+
+export async function stopCommand(args: string[], context: CommandContext): Promise<number | undefined> {
+  const { values, positionals } = readArgs(args, stopUsage, daemonOptions);
+  if (values.help) return showUsage(stopUsage, context);
+  const names = someNames(positionals, "stop a sandbox", stopUsage);
+  const daemon = new Daemon(values, context);
+  return forEach(names, context, async (sandbox) => {
+    const input = { params: { sandbox }, query: daemon.scope };
+    const stopped = await daemon.askAbout(sandbox, `stop "${sandbox}"`, daemon.client.call("stopSession", input));
+    context.print(values.json ? plainJson(stopped) : sandbox);
+  });
+}
+
+/** states in which a sandbox holds no machine */
+const ended = ["stopped", "failed", "aborted"];
+
+export async function rmCommand(args: string[], context: CommandContext): Promise<number | undefined> {
+  const { values, positionals } = readArgs(args, rmUsage, {
+    force: { type: "boolean", short: "f" },
+    snapshots: { type: "boolean" },
+    ...daemonOptions,
+  });
+  if (values.help) return showUsage(rmUsage, context);
+  const names = someNames(positionals, "delete a sandbox", rmUsage);
+  const { force = false, snapshots = false } = values;
+  const daemon = new Daemon(values, context);
+  return forEach(names, context, async (sandbox) => {
+    const what = `delete "${sandbox}"`;
+    const named = { params: { sandbox }, query: daemon.scope };
+    const { state, id } = await daemon.askAbout(sandbox, what, daemon.client.call("getSandbox", named));
+    if (!force && !ended.includes(state))
+      throw new CliError(`Cannot ${what}: it is ${state}`, `sandkeep rm -f ${sandbox} deletes it nevertheless`);
+    await daemon.ask(what, daemon.client.call("deleteSandbox", { ...named, query: { ...daemon.scope, snapshots } }));
+    context.print(values.json ? plainJson({ id, name: sandbox, deleted: true }) : sandbox);
+  });
+}
+
+/** Goes on after a failure, as rm does; the exit code is then 1. */
+async function forEach(names: string[], { warn }: CommandContext, act: (name: string) => Promise<void>) {
+  let code: number | undefined;
+  for (const name of names) {
+    try {
+      await act(name);
+    } catch (error) {
+      if (!(error instanceof CliError) || names.length === 1) throw error;
+      warn(error.message);
+      code = 1;
+    }
+  }
+  return code;
+}

@@ -1,0 +1,148 @@
+/** `sandkeep ls` and `sandkeep ps`: lists of sandboxes, and of the programs in them. */
+
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plainJson } from "../print/egress-table.ts";
+import { memoryInWords, shellWord } from "../print/output.ts";
+import { briefly, paperOf, stateCell, table } from "../print/table.ts";
+
+export const lsUsage = `Usage: sandkeep ls [options]
+
+Lists the sandboxes of a project, the newest first.
+
+Options:
+  --state <state>          only those in this state, such as running, paused or stopped; may be repeated
+  --prefix <text>          only those whose name begins with this
+  -q, --quiet              print only their names
+${daemonUsage}
+Example:
+  sandkeep rm -f $(sandkeep ls -q --prefix test-)
+`;
+
+export const psUsage = `Usage: sandkeep ps [options] [sandbox]
+
+Lists the programs that were started in a sandbox and still run, or those in all running sandboxes.
+
+Options:
+  -a, --all                also list programs that have ended
+${daemonUsage}
+Example:
+  sandkeep ps -a demo
+`;
+
+/** items of a request for a page */
+const limit = 500;
+
+const states = ["pending", "running", "paused", "snapshotting", "stopping", "stopped", "failed", "aborted"] as const;
+
+export async function lsCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, lsUsage, {
+    state: { type: "string", multiple: true },
+    prefix: { type: "string" },
+    quiet: { type: "boolean", short: "q" },
+    ...daemonOptions,
+  });
+  if (values.help) return showUsage(lsUsage, context);
+  if (positionals.length > 0) throw new CliError(`Cannot list sandboxes: ls takes no name\n\n${lsUsage.trimEnd()}`);
+  const daemon = new Daemon(values, context);
+  const found = await Array.fromAsync(
+    sandboxesOf(daemon, {
+      ...(values.state && { state: values.state.map(stateNamed) }),
+      ...(values.prefix !== undefined && { namePrefix: values.prefix }),
+    }),
+  );
+  const { print } = context;
+  if (values.json) return print(plainJson(found)) as undefined;
+  if (values.quiet) {
+    for (const { name } of found) print(name);
+    return;
+  }
+  const rows = found.map((each) => [
+    each.name,
+    stateCell(each.state),
+    each.image ?? "-",
+    String(each.vcpus),
+    memoryInWords(each.memory),
+    briefly(context.now() - each.createdAt),
+    each.ports.map(({ port }) => port).join(",") || "-",
+  ]);
+  const titles = ["NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "AGE", "PORTS"];
+  for (const line of table(titles, rows, paperOf(context.output, context.environment))) print(line);
+}
+
+export async function psCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, psUsage, {
+    all: { type: "boolean", short: "a" },
+    ...daemonOptions,
+  });
+  if (values.help) return showUsage(psUsage, context);
+  const [name, ...rest] = positionals;
+  if (rest.length > 0) throw new CliError(`Cannot list programs: give one name or none\n\n${psUsage.trimEnd()}`);
+  const daemon = new Daemon(values, context);
+  const sandboxes =
+    name === undefined
+      ? await Array.fromAsync(sandboxesOf(daemon, { state: ["running"] }))
+      : [
+          await daemon.askAbout(
+            name,
+            `list the programs of "${name}"`,
+            daemon.client.call("getSandbox", { params: { sandbox: name }, query: daemon.scope }),
+          ),
+        ];
+  const found: (CommandOf & { sandbox: string })[] = [];
+  for (const { name: sandbox, session } of sandboxes) {
+    for await (const command of commandsOf(daemon, session.id))
+      if (values.all || command.endedAt === null) found.push({ sandbox, ...command });
+  }
+  if (values.json) return context.print(plainJson(found)) as undefined;
+  const rows = found.map(({ sandbox, id, startedAt, endedAt, exitCode, command, args: words }) => [
+    sandbox,
+    id,
+    endedAt === null ? { text: "running", colour: "green" as const } : `exited ${exitCode ?? "?"}`,
+    briefly((endedAt ?? context.now()) - startedAt),
+    [command, ...words].map(shellWord).join(" "),
+  ]);
+  const titles = ["SANDBOX", "ID", "STATE", "TIME", "PROGRAM"];
+  for (const line of table(titles, rows, paperOf(context.output, context.environment))) context.print(line);
+}
+
+interface Filter {
+  state?: (typeof states)[number][];
+  namePrefix?: string;
+}
+
+/** all sandboxes, read page by page */
+export async function* sandboxesOf(daemon: Daemon, filter: Filter = {}) {
+  for (let cursor: string | undefined; ; ) {
+    const query = { ...daemon.scope, ...filter, limit, ...(cursor !== undefined && { cursor }) };
+    const page = await daemon.ask("list the sandboxes", daemon.client.call("listSandboxes", { query }));
+    yield* page.sandboxes;
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}
+
+type CommandOf = Awaited<ReturnType<typeof commandPage>>["commands"][number];
+
+function commandPage(daemon: Daemon, session: string, cursor: string | undefined) {
+  const query = { ...daemon.team, limit, ...(cursor !== undefined && { cursor }) };
+  return daemon.ask("list the programs", daemon.client.call("listCommands", { params: { session }, query }));
+}
+
+/** the commands of a session, the newest first */
+export async function* commandsOf(daemon: Daemon, session: string): AsyncGenerator<CommandOf> {
+  for (let cursor: string | undefined; ; ) {
+    const page = await commandPage(daemon, session, cursor);
+    yield* page.commands;
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}
+
+function stateNamed(text: string): (typeof states)[number] {
+  const found = states.find((state) => state === text);
+  if (found) return found;
+  throw new CliError(`Cannot use --state "${text}": it must be one of ${states.join(", ")}`);
+}
