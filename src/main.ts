@@ -24,6 +24,12 @@ Sandboxes:
   logs     show the output of a program
   stop     stop sandboxes
   rm       delete sandboxes
+  cp       copy files between this host and a sandbox
+  snapshot keep the files of a sandbox, list and delete what is kept
+  fork     make a sandbox with the files of another
+  restore  bring a sandbox back to a snapshot
+  port     give ports of a sandbox an address, and list them
+  events   show what happens in a project
 
 Commands:
   serve    run the daemon
@@ -54,6 +60,12 @@ const onSandboxes: Record<string, () => Promise<Command>> = {
   logs: async () => (await import("./cli/sandboxes/logs.ts")).logsCommand,
   stop: async () => (await import("./cli/sandboxes/end.ts")).stopCommand,
   rm: async () => (await import("./cli/sandboxes/end.ts")).rmCommand,
+  cp: async () => (await import("./cli/sandboxes/cp.ts")).cpCommand,
+  snapshot: async () => (await import("./cli/sandboxes/snapshots.ts")).snapshotCommand,
+  fork: async () => (await import("./cli/sandboxes/snapshots.ts")).forkCommand,
+  restore: async () => (await import("./cli/sandboxes/snapshots.ts")).restoreCommand,
+  port: async () => (await import("./cli/sandboxes/port.ts")).portCommand,
+  events: async () => (await import("./cli/sandboxes/events.ts")).eventsCommand,
 };
 
 /** each may return an exit code; any other value means 0 */

@@ -1,0 +1,160 @@
+/** `sandkeep cp`: copies files and directories between this host and a sandbox. */
+
+import { createWriteStream } from "node:fs";
+import { lstat, realpath, stat } from "node:fs/promises";
+import { basename, join, posix } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { byteString } from "../../base/tar/byte-string.ts";
+import { TarWriter } from "../../base/tar/writer.ts";
+import { ApiError } from "../../client/client.ts";
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { packDirectory, packEntry } from "../files/pack.ts";
+import { unpack } from "../files/unpack.ts";
+import { plainJson } from "../print/egress-table.ts";
+
+export const cpUsage = `Usage: sandkeep cp [options] <path> <sandbox>:<path>
+       sandkeep cp [options] <sandbox>:<path> <path>
+
+Copies a file, or a directory with everything in it. If the target is a directory, the copy is made in it; a directory
+whose path ends with "/." is copied without its own name. A relative path in a sandbox begins where its programs start.
+
+Options:
+  -u, --user <name>        the user of the sandbox that reads or owns the files
+${daemonUsage}
+Example:
+  sandkeep cp ./app demo:/srv && sandkeep cp demo:/srv/app/report.txt .
+`;
+
+export async function cpCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, cpUsage, { user: { type: "string", short: "u" }, ...daemonOptions });
+  if (values.help) return showUsage(cpUsage, context);
+  const [from, to, ...rest] = positionals.map(placeOf);
+  if (!from || !to || rest.length > 0 || (from.sandbox === undefined) === (to.sandbox === undefined))
+    throw new CliError(`Cannot copy: give two paths, one of them as <sandbox>:<path>\n\n${cpUsage.trimEnd()}`);
+  const sandbox = from.sandbox ?? to.sandbox ?? "";
+  const what = `copy "${positionals[0]}" to "${positionals[1]}"`;
+  const daemon = new Daemon(values, context);
+  const named = { params: { sandbox }, query: daemon.scope };
+  const { session } = await daemon.askAbout(sandbox, what, daemon.client.call("getSandbox", named));
+  const remote = new RemoteFiles(daemon, session, { what, user: values.user });
+  const there = from.sandbox === undefined ? await upload(from, to, remote) : await download(from, to, remote, context);
+  if (values.json) context.print(plainJson({ from: positionals[0], to: there }));
+}
+
+interface Place {
+  sandbox?: string;
+  path: string;
+}
+
+/** A path of this host has a slash before its first colon, or none. */
+export function placeOf(text: string): Place {
+  const [, sandbox, path = ""] = /^([^/:]+):(.*)$/s.exec(text) ?? [];
+  return sandbox === undefined ? { path: text } : { sandbox, path: path === "" ? "." : path };
+}
+
+/** The files of a session, as one copy uses them. */
+export class RemoteFiles {
+  readonly #daemon: Daemon;
+  readonly #session: { id: string; cwd: string };
+  readonly #what: string;
+  readonly #user: { user?: string };
+
+  constructor(
+    daemon: Daemon,
+    session: { id: string; cwd: string },
+    { what, user }: { what: string; user?: string | undefined },
+  ) {
+    this.#daemon = daemon;
+    this.#session = session;
+    this.#what = what;
+    this.#user = user === undefined ? {} : { user };
+  }
+
+  absolute(path: string): string {
+    return posix.resolve(this.#session.cwd, path);
+  }
+
+  #place(path: string) {
+    return { params: { session: this.#session.id }, query: { ...this.#daemon.team, ...this.#user, path } };
+  }
+
+  /** what is there; undefined if nothing is */
+  async find(path: string) {
+    const asked = this.#daemon.client.call("statFile", this.#place(path)).catch((error) => {
+      if (error instanceof ApiError && error.code === "not_found") return undefined;
+      throw error;
+    });
+    return this.#daemon.ask(this.#what, asked);
+  }
+
+  async unpack(path: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    const bytes = ReadableStream.from(tar) as NonNullable<RequestInit["body"]>;
+    await this.#daemon.ask(this.#what, this.#daemon.client.call("writeArchive", { ...this.#place(path), bytes }));
+  }
+
+  async pack(path: string): Promise<AsyncIterable<Uint8Array>> {
+    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", this.#place(path)));
+    return body ?? ReadableStream.from([]);
+  }
+
+  async read(path: string): Promise<AsyncIterable<Uint8Array>> {
+    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readFile", this.#place(path)));
+    return body ?? ReadableStream.from([]);
+  }
+}
+
+/** returns the path of the copy in the sandbox */
+async function upload(from: Place, to: Place, remote: RemoteFiles): Promise<string> {
+  const facts = await stat(from.path).catch((cause) => {
+    throw new CliError(`Cannot copy "${from.path}": ${cause.code === "ENOENT" ? "it does not exist" : cause.message}`);
+  });
+  const target = remote.absolute(to.path);
+  const isDirectory = to.path.endsWith("/") || isDirectoryAt(await remote.find(target));
+  const isContent = facts.isDirectory() && /(^|\/)\.$/.test(from.path);
+  const place = isDirectory && !isContent ? posix.join(target, basename(join(process.cwd(), from.path))) : target;
+  const tar = new TarWriter();
+  const bytes = async function* () {
+    const name = byteString(posix.basename(place));
+    if (facts.isDirectory()) {
+      if (place !== "/" && !isContent) yield* packEntry(tar, byteString(from.path), name);
+      yield* packDirectory(tar, { directory: byteString(from.path), prefix: name === "" ? "" : `${name}/` });
+    } else yield* packEntry(tar, byteString(await realPath(from.path)), name);
+    yield* tar.end();
+  };
+  await remote.unpack(posix.dirname(place), bytes());
+  return place;
+}
+
+/** A symlink that is named itself is followed, as cp does. */
+async function realPath(path: string): Promise<string> {
+  return (await lstat(path)).isSymbolicLink() ? realpath(path) : path;
+}
+
+function isDirectoryAt(file: { type: string; targetType: string | null } | undefined): boolean {
+  return file?.type === "directory" || file?.targetType === "directory";
+}
+
+/** returns the path of the copy on this host */
+async function download(from: Place, to: Place, remote: RemoteFiles, { warn }: CommandContext): Promise<string> {
+  const source = remote.absolute(from.path);
+  const file = await remote.find(source);
+  if (!file) throw new CliError(`Cannot copy "${from.path}": it does not exist in the sandbox`);
+  const isDirectory = isDirectoryAt(file);
+  const isContent = isDirectory && /(^|\/)\.$/.test(from.path);
+  const isInto = (await stat(to.path).catch(() => undefined))?.isDirectory() ?? false;
+  const place = isInto && !isContent ? join(to.path, posix.basename(source)) : to.path;
+  if (isDirectory) {
+    const leftOut = await unpack(await remote.pack(source), place);
+    if (leftOut > 0) warn(`Left out ${leftOut} that are neither files, directories nor links`);
+    return place;
+  }
+  const bytes = await remote.read(source);
+  await pipeline(Readable.from(bytes), createWriteStream(place, { mode: file.mode & 0o777 })).catch((cause) => {
+    throw new CliError(`Cannot write "${place}": ${cause.message}`);
+  });
+  return place;
+}

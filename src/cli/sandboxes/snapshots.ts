@@ -1,0 +1,154 @@
+/** `sandkeep snapshot`, `fork` and `restore`: keep the files of a sandbox, copy it, bring it back. */
+
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plainJson } from "../print/egress-table.ts";
+import { sizeInWords } from "../print/output.ts";
+import { briefly, paperOf, table } from "../print/table.ts";
+import { durationOf } from "../units.ts";
+import { unknownVerb, verbOf } from "../verbs.ts";
+
+export const snapshotUsage = `Usage: sandkeep snapshot create [options] <sandbox>
+       sandkeep snapshot ls [options] [sandbox]
+       sandkeep snapshot rm [options] <id>...
+
+Keeps the files of a running sandbox, which runs on; lists what is kept; deletes it. create prints the snapshot's id.
+
+Options:
+  --name <name>            with create: a name for the snapshot
+  --expires <duration>     with create: how long after its last use it is deleted, such as 12h or 30d (never)
+${daemonUsage}
+Example:
+  sandkeep snapshot create demo --name before-upgrade
+`;
+
+export const forkUsage = `Usage: sandkeep fork [options] <sandbox> [name]
+
+Makes a sandbox with the files and settings of another, which runs on. Prints the new one's name.
+
+Options:
+${daemonUsage}
+Example:
+  sandkeep fork demo experiment
+`;
+
+export const restoreUsage = `Usage: sandkeep restore [options] <sandbox> <snapshot>
+
+Stops a sandbox and starts it again with the files of a snapshot, which is named by its id or its name. If the sandbox is
+persistent, its files of now are kept as a snapshot, too.
+
+Options:
+${daemonUsage}
+Example:
+  sandkeep restore demo before-upgrade
+`;
+
+export async function snapshotCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, snapshotUsage, {
+    name: { type: "string" },
+    expires: { type: "string" },
+    ...daemonOptions,
+  });
+  if (values.help) return showUsage(snapshotUsage, context);
+  const [given = "", ...names] = positionals;
+  const verb = verbOf(given);
+  const fits = { create: names.length === 1, ls: names.length <= 1, rm: names.length > 0 }[verb];
+  if (fits === undefined)
+    throw new CliError(`${unknownVerb("snapshot", given, ["create", "ls", "rm"])}\n\n${snapshotUsage.trimEnd()}`);
+  if (!fits) throw new CliError(`Cannot do "snapshot ${given}": the names do not fit\n\n${snapshotUsage.trimEnd()}`);
+  const expiration = values.expires === undefined ? undefined : durationOf("--expires", values.expires);
+  const daemon = new Daemon(values, context);
+  const [name = ""] = names;
+  const json = values.json ?? false;
+  if (verb === "ls") return list(daemon, names[0], json, context);
+  if (verb === "rm") return remove(daemon, names, json, context);
+  const body = {
+    ...(values.name !== undefined && { name: values.name }),
+    ...(expiration !== undefined && { expiration }),
+  };
+  const input = { params: { sandbox: name }, query: daemon.scope, body };
+  const made = await daemon.askAbout(name, `keep the files of "${name}"`, daemon.client.call("createSnapshot", input));
+  context.print(json ? plainJson(made) : made.id);
+}
+
+export async function forkCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, forkUsage, daemonOptions);
+  if (values.help) return showUsage(forkUsage, context);
+  const [sandbox, name, ...rest] = positionals;
+  if (!sandbox || rest.length > 0)
+    throw new CliError(`Cannot fork: name a sandbox, and at most one new name\n\n${forkUsage.trimEnd()}`);
+  const daemon = new Daemon(values, context);
+  const input = { params: { sandbox }, query: daemon.scope, body: name === undefined ? {} : { name } };
+  const made = await daemon.askAbout(sandbox, `fork "${sandbox}"`, daemon.client.call("forkSandbox", input));
+  context.print(values.json ? plainJson(made) : made.name);
+}
+
+export async function restoreCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, restoreUsage, daemonOptions);
+  if (values.help) return showUsage(restoreUsage, context);
+  const [sandbox, wanted, ...rest] = positionals;
+  if (!sandbox || !wanted || rest.length > 0)
+    throw new CliError(`Cannot restore: name a sandbox and a snapshot\n\n${restoreUsage.trimEnd()}`);
+  const daemon = new Daemon(values, context);
+  const { client } = daemon;
+  const what = `restore "${sandbox}"`;
+  const named = { params: { sandbox }, query: daemon.scope };
+  const { state } = await daemon.askAbout(sandbox, what, client.call("getSandbox", named));
+  const currentSnapshotId = await snapshotNamed(daemon, wanted, what);
+  if (!["stopped", "failed", "aborted"].includes(state)) await daemon.ask(what, client.call("stopSession", named));
+  await daemon.ask(what, client.call("changeSandbox", { ...named, body: { currentSnapshotId } }));
+  const restored = await daemon.ask(what, client.call("resumeSandbox", named));
+  context.print(values.json ? plainJson(restored) : sandbox);
+}
+
+/** the id of a snapshot, given by its id or its name; of several with one name the newest */
+async function snapshotNamed(daemon: Daemon, wanted: string, what: string): Promise<string> {
+  const query = { ...daemon.scope, name: wanted, limit: 1 };
+  const { snapshots } = await daemon.ask(what, daemon.client.call("listSnapshots", { query }));
+  if (snapshots[0]) return snapshots[0].id;
+  const input = { params: { snapshot: wanted }, query: daemon.team };
+  const found = await daemon.client.call("getSnapshot", input).catch((cause) => {
+    throw new CliError(`Cannot ${what}: ${cause.message}`, "sandkeep snapshot ls lists the snapshots");
+  });
+  return found.id;
+}
+
+/** items of a request for a page */
+const limit = 500;
+
+async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, context: CommandContext) {
+  const filter = { ...daemon.scope, limit, ...(sandbox !== undefined && { sandbox }) };
+  const page = (cursor?: string) =>
+    daemon.ask(
+      "list the snapshots",
+      daemon.client.call("listSnapshots", { query: { ...filter, ...(cursor !== undefined && { cursor }) } }),
+    );
+  const first = await page();
+  const found = [...first.snapshots];
+  for (let { next } = first; next !== null; ) {
+    const more = await page(next);
+    found.push(...more.snapshots);
+    next = more.next;
+  }
+  if (json) return context.print(plainJson(found)) as undefined;
+  const rows = found.map((each) => [
+    each.id,
+    each.name ?? "-",
+    each.sandbox,
+    each.method,
+    sizeInWords(each.size),
+    briefly(context.now() - each.createdAt),
+  ]);
+  const titles = ["ID", "NAME", "SANDBOX", "MADE", "SIZE", "AGE"];
+  for (const line of table(titles, rows, paperOf(context.output, context.environment))) context.print(line);
+}
+
+async function remove(daemon: Daemon, ids: string[], json: boolean, { print }: CommandContext): Promise<undefined> {
+  for (const snapshot of ids) {
+    const input = { params: { snapshot }, query: daemon.team };
+    await daemon.ask(`delete the snapshot "${snapshot}"`, daemon.client.call("deleteSnapshot", input));
+    print(json ? plainJson({ id: snapshot, deleted: true }) : snapshot);
+  }
+}

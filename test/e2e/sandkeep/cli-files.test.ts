@@ -1,0 +1,95 @@
+/** Files, snapshots, ports and events of sandboxes on the command line, against one daemon. */
+
+import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { tempDir } from "../../harness/harness.ts";
+import { needs } from "../../runner/needs.ts";
+import { Cli } from "./cli.ts";
+
+const daemon = daemonOfFile();
+const cli = new Cli(daemon);
+beforeEach((context) => needs(context, "the command python3"));
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let folder = "";
+
+beforeAll(async () => {
+  folder = await tempDir(undo);
+  expect(await cli.run(["run", "--keep", "--name", "demo", "--", "true"])).toMatchObject({ code: 0 });
+});
+
+const inside = async (script: string) => (await cli.run(["exec", "demo", "--", "sh", "-c", script])).stdout;
+
+test("cp copies files and directories both ways, with their modes and symlinks", async () => {
+  const app = join(folder, "app");
+  await mkdir(join(app, "bin"), { recursive: true });
+  await writeFile(join(app, "bin/run"), "#!/bin/sh\necho ran\n");
+  await chmod(join(app, "bin/run"), 0o755);
+  await symlink("bin/run", join(app, "latest"));
+  await writeFile(join(app, "wörd.txt"), Buffer.from([0, 255, 10]));
+  // To a name that is free, then into a directory that is there, then its content alone.
+  expect(await cli.run(["cp", app, "demo:/tmp/one"])).toEqual({ code: 0, stdout: "", stderr: "" });
+  expect(await inside("/tmp/one/latest; stat -c %a /tmp/one/bin/run; od -An -tx1 /tmp/one/w*")).toBe(
+    "ran\n755\n 00 ff 0a\n",
+  );
+  await cli.run(["cp", app, "demo:/tmp"]);
+  await cli.run(["cp", `${app}/.`, "demo:/tmp/app/again"]);
+  expect(await inside("cd /tmp/app; ls; ls again")).toBe("again\nbin\nlatest\nwörd.txt\nbin\nlatest\nwörd.txt\n");
+  // A relative path begins where programs start.
+  expect((await cli.json(["cp", join(app, "bin/run"), "demo:made/here"])).to).toMatch(/\/made\/here$/);
+  expect(await inside("./made/here")).toBe("ran\n");
+  const back = join(folder, "back");
+  expect(await cli.run(["cp", "demo:/tmp/one", back])).toEqual({ code: 0, stdout: "", stderr: "" });
+  expect(await readlink(join(back, "latest"))).toBe("bin/run");
+  expect((await stat(join(back, "bin/run"))).mode & 0o777).toBe(0o755);
+  expect([...(await readFile(join(back, "wörd.txt")))]).toEqual([0, 255, 10]);
+  await cli.run(["cp", "demo:/tmp/one/bin/run", back]);
+  expect(await readFile(join(back, "run"), "utf8")).toBe("#!/bin/sh\necho ran\n");
+});
+
+test("cp names what is missing, and copies nothing from sandbox to sandbox", async () => {
+  const failures = [
+    [["cp", join(folder, "none"), "demo:/tmp"], /^sandkeep: Cannot copy ".+none": it does not exist\n$/],
+    [["cp", "demo:/none", folder], /^sandkeep: Cannot copy "\/none": it does not exist in the sandbox\n$/],
+    [["cp", "dmo:/tmp", folder], /\nhint: Did you mean "demo"\?\n$/],
+    [["cp", "demo:/a", "demo:/b"], /^sandkeep: Cannot copy: give two paths, one of them as <sandbox>:<path>\n/],
+  ] as const;
+  for (const [args, words] of failures)
+    expect(await cli.run([...args]), args.join(" ")).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
+});
+
+test("a sandbox is kept, forked and brought back", async () => {
+  await inside("echo before > state");
+  const id = (await cli.run(["snapshot", "create", "demo", "--name", "good"])).stdout.trim();
+  await inside("echo after > state");
+  expect((await cli.run(["fork", "demo", "copy"])).stdout).toBe("copy\n");
+  expect((await cli.run(["exec", "copy", "cat", "state"])).stdout).toBe("after\n");
+  expect((await cli.run(["restore", "demo", "good"])).stdout).toBe("demo\n");
+  expect(await inside("cat state")).toBe("before\n");
+  expect((await cli.run(["snapshot", "ls", "demo"])).stdout).toMatch(
+    new RegExp(`^ID +NAME +SANDBOX +MADE +SIZE +AGE\\n(.+\\n)*${id} +good +demo +manual `),
+  );
+  expect(await cli.run(["restore", "demo", "bad"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^sandkeep: Cannot restore "demo": .+\nhint: sandkeep snapshot ls lists/),
+  });
+  expect((await cli.run(["rm", "-f", "--snapshots", "copy"])).stdout).toBe("copy\n");
+});
+
+test("ports get an address, and lose it", async () => {
+  const opened = await cli.run(["port", "demo", "3000"]);
+  expect(opened.stdout).toMatch(/^PORT +ADDRESS\n3000 +http:\/\/\S+\n$/);
+  expect(await cli.json(["port", "demo"])).toMatchObject([{ port: 3000 }]);
+  expect((await cli.run(["port", "demo", "3000", "--close"])).code).toBe(0);
+  expect((await cli.json(["port", "demo"])).filter(({ url }: { url: string | null }) => url !== null)).toEqual([]);
+});
+
+test("events are listed, and followed", async () => {
+  const { stdout } = await cli.run(["events", "--topics", "sandbox"]);
+  expect(stdout).toMatch(/^[\d-]+ [\d:.]+ {2}sandbox\.created +sandbox=demo\n/);
+  const following = cli.onTerminal(["events", "-f", "--topics", "command"]);
+  await inside("exit 3");
+  await following.until(/command\.ended .*exitCode=3/);
+});
