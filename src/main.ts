@@ -30,6 +30,10 @@ Sandboxes:
   restore  bring a sandbox back to a snapshot
   port     give ports of a sandbox an address, and list them
   events   show what happens in a project
+  top      show what the running sandboxes use, again and again
+  drive    create, list, resize, copy and delete durable volumes
+  team     list and create teams
+  quota    show and set how much of the host a team may use
 
 Commands:
   serve    run the daemon
@@ -41,6 +45,8 @@ Commands:
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
   open     print a link that signs a browser in to the dashboard
+  context  remember several daemons, and choose the one that commands ask
+  completion  print a script that completes commands in bash, zsh or fish
   upgrade  replace the processes that outlived an upgrade of the package
   doctor   show what isolation this host can give, and what is missing
   help     show this; before a command, show that command's
@@ -66,6 +72,11 @@ const onSandboxes: Record<string, () => Promise<Command>> = {
   restore: async () => (await import("./cli/sandboxes/snapshots.ts")).restoreCommand,
   port: async () => (await import("./cli/sandboxes/port.ts")).portCommand,
   events: async () => (await import("./cli/sandboxes/events.ts")).eventsCommand,
+  top: async () => (await import("./cli/sandboxes/top.ts")).topCommand,
+  drive: async () => (await import("./cli/commands/drive.ts")).driveCommand,
+  team: async () => (await import("./cli/commands/team.ts")).teamCommand,
+  quota: async () => (await import("./cli/commands/team.ts")).quotaCommand,
+  context: async () => (await import("./cli/commands/context.ts")).contextCommand,
 };
 
 /** each may return an exit code; any other value means 0 */
@@ -79,6 +90,7 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   env,
   mcp,
   open,
+  completion,
   upgrade,
   doctor,
   ...Object.fromEntries(Object.keys(onSandboxes).map((name) => [name, (args: string[]) => onSandbox(name, args)])),
@@ -142,22 +154,44 @@ function commandNamed(name: string): (args: string[]) => Promise<unknown> {
   return command;
 }
 
-async function onSandbox(name: string, args: string[]): Promise<number | undefined> {
+async function onSandbox(name: string, args: string[], printed = print): Promise<number | undefined> {
   const command = await onSandboxes[name]?.();
   return command?.(args, {
-    environment: process.env,
+    // What makes a context must not need one.
+    environment: name === "context" ? process.env : await chosenDaemon(args),
     dataDirs: await dataDirs(),
     input: process.stdin,
     output: process.stdout,
     errors: process.stderr,
     signals: process,
     now: Date.now,
-    print,
+    print: printed,
     warn,
     async write(stream, data) {
       // A reader that exits meanwhile makes the next write throw.
       if (!write(stream, data)) await once(stream, "drain").catch(() => undefined);
     },
+  });
+}
+
+/** the environment, with the daemon that `sandkeep context` has chosen */
+async function chosenDaemon(args: string[]): Promise<NodeJS.ProcessEnv> {
+  const { withContext } = await import("./cli/client/contexts.ts");
+  return withContext(args, process.env);
+}
+
+async function completion(args: string[]): Promise<void> {
+  const { completionCommand } = await import("./cli/commands/completion.ts");
+  const captured = async (name: string, words: string[]) => {
+    const lines: string[] = [];
+    if (Object.hasOwn(onSandboxes, name)) await onSandbox(name, words, (line) => void lines.push(line));
+    return lines;
+  };
+  await completionCommand(args, {
+    commands: [...Object.keys(commands), "help"],
+    usage: async (name) => (await captured(name, ["--help"])).join("\n"),
+    sandboxes: () => captured("ls", ["-q"]).catch(() => []),
+    print,
   });
 }
 
@@ -264,12 +298,13 @@ async function env(args: string[]): Promise<void> {
 
 async function egress(args: string[]): Promise<void> {
   const { egressCommand } = await import("./cli/commands/egress.ts");
-  await egressCommand(args, { environment: process.env, dataDirs: await dataDirs(), print, warn });
+  await egressCommand(args, { environment: await chosenDaemon(args), dataDirs: await dataDirs(), print, warn });
 }
 
 async function key(args: string[]): Promise<void> {
   const { keyCommand } = await import("./cli/commands/key.ts");
-  await keyCommand(args, { environment: process.env, dataDirs: await dataDirs(), now: Date.now, print, warn });
+  const environment = await chosenDaemon(args);
+  await keyCommand(args, { environment, dataDirs: await dataDirs(), now: Date.now, print, warn });
 }
 
 async function mcp(args: string[]): Promise<number | undefined> {
@@ -288,7 +323,7 @@ async function mcp(args: string[]): Promise<number | undefined> {
 
 async function open(args: string[]): Promise<void> {
   const { openCommand } = await import("./cli/commands/open.ts");
-  await openCommand(args, { environment: process.env, dataDirs: await dataDirs(), print });
+  await openCommand(args, { environment: await chosenDaemon(args), dataDirs: await dataDirs(), print });
 }
 
 async function upgrade(args: string[]): Promise<void> {

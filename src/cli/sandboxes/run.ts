@@ -25,6 +25,7 @@ Options:
   --memory <size>          such as 512m or 2g
   --timeout <duration>     longest that the sandbox runs, such as 90s, 5m or 12h
   --allow <domain>         let it reach this domain or range, and nothing else but such; may be repeated
+  --drive <name>:<path>    mount this drive there; may be repeated
   -p, --port <port>        give this port an address, which is printed on stderr; may be repeated
 ${daemonUsage}
 Example:
@@ -43,6 +44,7 @@ const options = {
   memory: { type: "string" },
   timeout: { type: "string" },
   allow: { type: "string", multiple: true },
+  drive: { type: "string", multiple: true },
   port: { type: "string", short: "p", multiple: true },
   ...daemonOptions,
 } as const;
@@ -89,7 +91,7 @@ export async function runCommand(args: string[], context: CommandContext): Promi
 
 /** the settings of a new sandbox */
 export function settingsOf(
-  { name, env, cpus, memory, timeout, allow, port }: Partial<Record<string, unknown>> & Settings,
+  { name, env, cpus, memory, timeout, allow, drive, port }: Settings,
   environment: NodeJS.ProcessEnv,
 ) {
   return {
@@ -99,6 +101,7 @@ export function settingsOf(
     ...(memory !== undefined && { memory: memoryOf("--memory", memory) }),
     ...(timeout !== undefined && { timeout: durationOf("--timeout", timeout) }),
     ...(allow && { networkPolicy: allow.join(", ") }),
+    ...(drive && { mounts: Object.fromEntries(drive.map(mountOf)) }),
     ...(port && { ports: port.map(portOf) }),
   };
 }
@@ -110,7 +113,14 @@ interface Settings {
   memory?: string | undefined;
   timeout?: string | undefined;
   allow?: string[] | undefined;
+  drive?: string[] | undefined;
   port?: string[] | undefined;
+}
+
+function mountOf(text: string): [path: string, mount: { drive: string }] {
+  const [, drive = "", path = ""] = /^([^:/]+):(\/.+)$/s.exec(text) ?? [];
+  if (drive !== "") return [path, { drive }];
+  throw new CliError(`Cannot use --drive "${text}": it must be <name>:<path>, with a path that begins with "/"`);
 }
 
 /** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `isWanted`: none came. */

@@ -1,0 +1,70 @@
+/**
+ * Contexts: daemons by name, each with its address and a key, in a file that only its user may read. The
+ * chosen one counts where neither an option nor the environment says which daemon is meant.
+ */
+
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { codeOf } from "../../base/error-code.ts";
+import { didYouMean } from "../../base/similar.ts";
+import { CliError } from "../errors.ts";
+
+export interface Contexts {
+  /** the chosen one; null for the daemon of this host */
+  current: string | null;
+  contexts: Record<string, { url: string; key: string }>;
+}
+
+export function contextFile({ XDG_CONFIG_HOME, HOME }: NodeJS.ProcessEnv): string {
+  return join(XDG_CONFIG_HOME || join(HOME || homedir(), ".config"), "sandkeep", "contexts.json");
+}
+
+export function readContexts(environment: NodeJS.ProcessEnv): Contexts {
+  const path = contextFile(environment);
+  try {
+    // This program wrote the file.
+    const { current = null, contexts = {} } = JSON.parse(readFileSync(path, "utf8")) as Partial<Contexts>;
+    return { current, contexts };
+  } catch (cause) {
+    if (codeOf(cause) === "ENOENT") return { current: null, contexts: {} };
+    throw new CliError(`Cannot read "${path}": ${(cause as Error).message}`, "correct the file, or remove it");
+  }
+}
+
+export function writeContexts(contexts: Contexts, environment: NodeJS.ProcessEnv): void {
+  const path = contextFile(environment);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${process.pid}`;
+  writeFileSync(draft, `${JSON.stringify(contexts, null, 2)}\n`, { mode: 0o600 });
+  chmodSync(draft, 0o600);
+  renameSync(draft, path);
+}
+
+/** variables that say which daemon is meant */
+const explicit = ["SANDKEEP_URL", "SANDKEEP_PUBLIC_URL", "SANDKEEP_PORT", "SANDKEEP_API_KEY", "SANDKEEP_DATA_DIR"];
+
+/**
+ * The environment with the address and the key of the chosen context. SANDKEEP_CONTEXT chooses one for a single command.
+ * A key is sent only to the address that it belongs to, so an option that names another place leaves the context out.
+ */
+export function withContext(args: string[], environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const named = environment.SANDKEEP_CONTEXT;
+  const end = args.indexOf("--");
+  const own = end < 0 ? args : args.slice(0, end);
+  const isElsewhere = own.some((word) => /^--(url|data-dir)(=|$)/.test(word));
+  if (isElsewhere || (!named && explicit.some((name) => environment[name]))) return environment;
+  const { current, contexts } = readContexts(environment);
+  const name = named || current;
+  if (!name) return environment;
+  const { url, key } = contextNamed(name, contexts);
+  return { ...environment, SANDKEEP_URL: url, SANDKEEP_API_KEY: key };
+}
+
+export function contextNamed(name: string, contexts: Contexts["contexts"]): { url: string; key: string } {
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  if (found) return found;
+  const meant = didYouMean(name, Object.keys(contexts));
+  const hint = meant === "" ? "sandkeep context ls lists them" : meant;
+  throw new CliError(`Cannot use the context "${name}": there is no such context`, hint);
+}

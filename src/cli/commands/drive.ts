@@ -1,0 +1,88 @@
+/** `sandkeep drive`: durable volumes that sandboxes mount. */
+
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plainJson } from "../print/egress-table.ts";
+import { sizeInWords } from "../print/output.ts";
+import { briefly, paperOf, table } from "../print/table.ts";
+import { bytesOf } from "../units.ts";
+import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
+
+export const driveUsage = `Usage: sandkeep drive ls [options]
+       sandkeep drive create [--size <size>] [options] <name>
+       sandkeep drive resize --size <size> [options] <name>
+       sandkeep drive fork [options] <name> <new name>
+       sandkeep drive rm [options] <name>
+
+Lists, creates, resizes, copies and deletes drives. sandkeep run --drive <name>:<path> mounts one.
+
+Options:
+  --size <size>            most that its files may take, such as 10g
+${daemonUsage}
+Example:
+  sandkeep drive create cache --size 10g && sandkeep run --drive cache:/cache -- ls /cache
+`;
+
+/** how many names each takes */
+const verbs: Record<string, number> = { ls: 0, create: 1, resize: 1, fork: 2, rm: 1 };
+
+export async function driveCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, driveUsage, { size: { type: "string" }, ...daemonOptions });
+  if (values.help) return showUsage(driveUsage, context);
+  const [given = "", ...names] = positionals;
+  const verb = verbOf(given);
+  const count = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (count === undefined)
+    throw new CliError(`${unknownVerb("drive", given, Object.keys(verbs))}\n\n${driveUsage.trimEnd()}`);
+  if (names.length !== count)
+    throw new CliError(`Cannot do "drive ${given}": it takes ${namesInWords(count)}\n\n${driveUsage.trimEnd()}`);
+  const maxSize = values.size === undefined ? undefined : bytesOf("--size", values.size);
+  const daemon = new Daemon(values, context);
+  const { client, scope: query } = daemon;
+  const [drive = "", name = ""] = names;
+  const named = { params: { drive }, query };
+  const show = (made: { name: string }) => context.print(values.json ? plainJson(made) : made.name) as undefined;
+  if (verb === "ls") return list(daemon, values.json ?? false, context);
+  if (verb === "create") {
+    const body = maxSize === undefined ? {} : { maxSize };
+    return show(await daemon.ask(`create the drive "${drive}"`, client.call("putDrive", { ...named, body })));
+  }
+  if (verb === "fork")
+    return show(await daemon.ask(`fork the drive "${drive}"`, client.call("forkDrive", { ...named, body: { name } })));
+  if (verb === "rm") {
+    await daemon.ask(`delete the drive "${drive}"`, client.call("deleteDrive", named));
+    return context.print(values.json ? plainJson({ name: drive, deleted: true }) : drive) as undefined;
+  }
+  if (maxSize === undefined) throw new CliError(`Cannot resize the drive "${drive}": give its --size`);
+  return show(
+    await daemon.ask(`resize the drive "${drive}"`, client.call("resizeDrive", { ...named, body: { maxSize } })),
+  );
+}
+
+/** items of a request for a page */
+const limit = 500;
+
+async function list(daemon: Daemon, json: boolean, context: CommandContext): Promise<undefined> {
+  const page = (cursor?: string) => {
+    const query = { ...daemon.scope, limit, ...(cursor !== undefined && { cursor }) };
+    return daemon.ask("list the drives", daemon.client.call("listDrives", { query }));
+  };
+  const first = await page();
+  const found = [...first.drives];
+  for (let { next } = first; next !== null; ) {
+    const more = await page(next);
+    found.push(...more.drives);
+    next = more.next;
+  }
+  if (json) return context.print(plainJson(found)) as undefined;
+  const rows = found.map((each) => [
+    each.name,
+    sizeInWords(each.maxSize),
+    each.sandbox ?? "-",
+    briefly(context.now() - each.createdAt),
+  ]);
+  for (const line of table(["NAME", "SIZE", "SANDBOX", "AGE"], rows, paperOf(context.output, context.environment)))
+    context.print(line);
+}

@@ -1,0 +1,94 @@
+/** `sandkeep team` and `sandkeep quota`: teams, and how much of the host each may use. */
+
+import { readArgs } from "../args.ts";
+import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { type CommandContext, showUsage } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plainJson } from "../print/egress-table.ts";
+import { memoryInWords } from "../print/output.ts";
+import { paperOf, table } from "../print/table.ts";
+import { memoryOf, numberOf } from "../units.ts";
+import { unknownVerb, verbOf } from "../verbs.ts";
+
+export const teamUsage = `Usage: sandkeep team ls [options]
+       sandkeep team create [options] <name>
+
+Lists the teams that you may act for, or creates one, which needs an admin key. Every command takes --team then.
+
+Options:
+${daemonUsage}
+Example:
+  sandkeep team create ml && sandkeep ls --team ml
+`;
+
+export const quotaUsage = `Usage: sandkeep quota [options]
+       sandkeep quota set [limits] [options]
+
+Shows how much of the host a team uses at once, and how much it may. set replaces its limits, which needs an admin key: a
+limit that you leave out does not exist then.
+
+Limits:
+  --sandboxes <number>     sandboxes that run or are paused
+  --cpus <number>          processors of all of them
+  --memory <size>          memory of all of them, such as 16g
+
+Options:
+${daemonUsage}
+Example:
+  sandkeep quota set --team ml --sandboxes 20 --cpus 16
+`;
+
+export async function teamCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, teamUsage, daemonOptions);
+  if (values.help) return showUsage(teamUsage, context);
+  const [given = "", slug, ...rest] = positionals;
+  const verb = verbOf(given);
+  if (verb !== "ls" && verb !== "create")
+    throw new CliError(`${unknownVerb("team", given, ["ls", "create"])}\n\n${teamUsage.trimEnd()}`);
+  if ((verb === "create") !== (slug !== undefined) || rest.length > 0)
+    throw new CliError(`Cannot do "team ${given}": create takes one name, ls none\n\n${teamUsage.trimEnd()}`);
+  const daemon = new Daemon(values, context);
+  if (slug !== undefined) {
+    const made = await daemon.ask(`make the team "${slug}"`, daemon.client.call("createTeam", { body: { slug } }));
+    return context.print(values.json ? plainJson(made) : made.slug) as undefined;
+  }
+  const { teams } = await daemon.ask("list the teams", daemon.client.call("listTeams"));
+  if (values.json) return context.print(plainJson(teams)) as undefined;
+  const rows = teams.map(({ id, slug: name, createdAt }) => [name, id, new Date(createdAt).toISOString().slice(0, 10)]);
+  for (const line of table(["NAME", "ID", "CREATED"], rows, paperOf(context.output, context.environment)))
+    context.print(line);
+}
+
+export async function quotaCommand(args: string[], context: CommandContext): Promise<undefined> {
+  const { values, positionals } = readArgs(args, quotaUsage, {
+    sandboxes: { type: "string" },
+    cpus: { type: "string" },
+    memory: { type: "string" },
+    ...daemonOptions,
+  });
+  if (values.help) return showUsage(quotaUsage, context);
+  const [verb, ...rest] = positionals;
+  if (verb !== undefined && (verb !== "set" || rest.length > 0))
+    throw new CliError(`${unknownVerb("quota", verb, ["set"])}\n\n${quotaUsage.trimEnd()}`);
+  const body = {
+    ...(values.sandboxes !== undefined && { sandboxes: numberOf("--sandboxes", values.sandboxes) }),
+    ...(values.cpus !== undefined && { vcpus: numberOf("--cpus", values.cpus) }),
+    ...(values.memory !== undefined && { memory: memoryOf("--memory", values.memory) }),
+  };
+  if (verb === undefined && Object.keys(body).length > 0)
+    throw new CliError("Cannot change the quota", "write sandkeep quota set, and every limit that there is to be");
+  const daemon = new Daemon(values, context);
+  const { client, team: query } = daemon;
+  const { limits, use } = await (verb === "set"
+    ? daemon.ask("set the quota", client.call("setQuota", { query, body }))
+    : daemon.ask("show the quota", client.call("getQuota", { query })));
+  if (values.json) return context.print(plainJson({ limits, use })) as undefined;
+  const limit = <T>(value: T | null, print: (value: T) => string) => (value === null ? "none" : print(value));
+  const rows = [
+    ["sandboxes", String(use.sandboxes), limit(limits.sandboxes, String)],
+    ["cpus", String(use.vcpus), limit(limits.vcpus, String)],
+    ["memory", memoryInWords(use.memory), limit(limits.memory, memoryInWords)],
+  ];
+  for (const line of table(["WHAT", "USED", "LIMIT"], rows, paperOf(context.output, context.environment)))
+    context.print(line);
+}

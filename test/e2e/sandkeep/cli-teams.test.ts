@@ -1,0 +1,90 @@
+/** Drives, teams, quotas, loads, contexts and completion on the command line, against one daemon. */
+
+import { dirname } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { launcher } from "../../../src/installation/installation.ts";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { tempDir } from "../../harness/harness.ts";
+import { needs } from "../../runner/needs.ts";
+import { Cli } from "./cli.ts";
+
+const daemon = daemonOfFile();
+const cli = new Cli(daemon);
+beforeEach((context) => needs(context, "the command python3"));
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let home = "";
+beforeAll(async () => {
+  home = await tempDir(undo);
+});
+
+test("a drive is made, mounted, resized, copied and deleted", async () => {
+  expect((await cli.run(["drive", "create", "cache", "--size", "64m"])).stdout).toBe("cache\n");
+  expect(await cli.run(["run", "--drive", "cache:/cache", "--", "sh", "-c", "echo kept > /cache/file"])).toMatchObject({
+    code: 0,
+  });
+  expect((await cli.run(["drive", "fork", "cache", "other"])).stdout).toBe("other\n");
+  expect((await cli.run(["run", "--drive", "other:/x", "--", "cat", "/x/file"])).stdout).toBe("kept\n");
+  expect(await cli.json(["drive", "resize", "cache", "--size", "128m"])).toMatchObject({ maxSize: 128 * 2 ** 20 });
+  expect((await cli.run(["drive", "ls"])).stdout).toMatch(/^NAME +SIZE +SANDBOX +AGE\nother .*\ncache +134\.2 MB +- /);
+  expect((await cli.run(["drive", "rm", "cache"])).stdout).toBe("cache\n");
+  expect((await cli.run(["drive", "rm", "cache"])).stderr).toMatch(/^sandkeep: Cannot delete the drive "cache": /);
+  expect((await cli.run(["run", "--drive", "cache", "--", "true"])).stderr).toMatch(/^sandkeep: Cannot use --drive /);
+});
+
+test("an admin makes a team and limits it", async () => {
+  expect((await cli.run(["team", "create", "ml"])).stdout).toBe("ml\n");
+  expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).toContain("ml");
+  const set = await cli.run(["quota", "set", "--team", "ml", "--sandboxes", "0", "--memory", "2g"]);
+  expect(set.stdout).toMatch(/^WHAT +USED +LIMIT\nsandboxes +0 +0\ncpus +0 +none\nmemory +0 MiB +2 GiB\n$/);
+  const refused = await cli.run(["run", "--team", "ml", "--", "true"]);
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/^sandkeep: Cannot make a sandbox: /) });
+  expect((await cli.json(["quota", "--team", "ml"])).limits).toEqual({ sandboxes: 0, vcpus: null, memory: 2048 });
+  expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);
+});
+
+test("top shows the load of running sandboxes, and on a terminal until Ctrl-C", async () => {
+  expect((await cli.run(["run", "--keep", "--name", "busy", "--", "true"])).code).toBe(0);
+  expect((await cli.run(["top"])).stdout).toMatch(
+    /^SANDBOX +CPU +MEMORY +DISK +PROCESSES\nbusy +\d+% of [\d.]+ +\d+ MiB of \S+ GiB +.+ +\d+\n$/,
+  );
+  const live = cli.onTerminal(["top", "--every", "200ms"]);
+  await live.until(/busy/);
+  await live.until(/busy/);
+  live.type("\x03");
+  expect(await live.ended, live.output).toBe(0);
+});
+
+test("a context stands for a daemon, and a variable comes before it", async () => {
+  const { url, key } = daemon();
+  const nowhere = { SANDKEEP_URL: "", SANDKEEP_API_KEY: "", SANDKEEP_DATA_DIR: "", XDG_CONFIG_HOME: home };
+  const plain = new Cli(daemon, nowhere);
+  expect(await plain.run(["context", "create", "test", "--url", url], `${key}\n`)).toMatchObject({ code: 0 });
+  expect(await plain.run(["context", "create", "bad", "--url", url], "sk_wrong\n")).toMatchObject({ code: 1 });
+  expect((await plain.run(["context", "use", "tset"])).stderr).toMatch(/hint: Did you mean "test"\?/);
+  expect((await plain.run(["context", "use", "test"])).stdout).toBe("test\n");
+  const listed = await plain.run(["context", "ls"]);
+  expect(listed.stdout).toMatch(/^ +NAME +ADDRESS\n +default +this host\n\* +test +http:/);
+  expect(listed.stdout).not.toContain(key);
+  expect((await plain.run(["ls", "-q"])).stdout).toBe("busy\n");
+  expect((await plain.run(["key", "ls"])).code).toBe(0);
+  const elsewhere = new Cli(daemon, { ...nowhere, SANDKEEP_URL: "http://127.0.0.1:9", SANDKEEP_API_KEY: "sk_x" });
+  expect((await elsewhere.run(["ls"])).stderr).toMatch(
+    /^sandkeep: Cannot reach the daemon at "http:\/\/127\.0\.0\.1:9"/,
+  );
+  expect((await plain.run(["context", "rm", "test"])).code).toBe(0);
+  expect(await plain.json(["context", "ls"])).toEqual([{ name: "default", url: "", current: true }]);
+});
+
+test("bash completes commands, options, verbs and names", async () => {
+  const complete = async (...words: string[]) => {
+    const script = `PATH=${dirname(launcher)}:$PATH; source <("$0" completion bash)
+      COMP_WORDS=(sandkeep ${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length}; _sandkeep
+      printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return (await cli.shell(script)).stdout.trim().split("\n");
+  };
+  expect(await complete("sh")).toEqual(["shell"]);
+  expect(await complete("exec", "b")).toEqual(["busy"]);
+  expect(await complete("run", "--me")).toEqual(["--memory"]);
+  expect(await complete("drive", "")).toEqual(["create", "fork", "ls", "resize", "rm"]);
+});
