@@ -7,12 +7,12 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
-import { ApiError } from "../../client/client.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
+import { RemoteFiles } from "../files/remote-files.ts";
 import { unpack } from "../files/unpack.ts";
 import { plainJson } from "../print/egress-table.ts";
 
@@ -54,57 +54,6 @@ interface Place {
 export function placeOf(text: string): Place {
   const [, sandbox, path = ""] = /^([^/:]+):(.*)$/s.exec(text) ?? [];
   return sandbox === undefined ? { path: text } : { sandbox, path: path === "" ? "." : path };
-}
-
-/** The files of a session, as one copy uses them. */
-export class RemoteFiles {
-  readonly #daemon: Daemon;
-  readonly #session: { id: string; cwd: string };
-  readonly #what: string;
-  readonly #user: { user?: string };
-
-  constructor(
-    daemon: Daemon,
-    session: { id: string; cwd: string },
-    { what, user }: { what: string; user?: string | undefined },
-  ) {
-    this.#daemon = daemon;
-    this.#session = session;
-    this.#what = what;
-    this.#user = user === undefined ? {} : { user };
-  }
-
-  absolute(path: string): string {
-    return posix.resolve(this.#session.cwd, path);
-  }
-
-  #place(path: string) {
-    return { params: { session: this.#session.id }, query: { ...this.#daemon.team, ...this.#user, path } };
-  }
-
-  /** what is there; undefined if nothing is */
-  async find(path: string) {
-    const asked = this.#daemon.client.call("statFile", this.#place(path)).catch((error) => {
-      if (error instanceof ApiError && error.code === "not_found") return undefined;
-      throw error;
-    });
-    return this.#daemon.ask(this.#what, asked);
-  }
-
-  async unpack(path: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
-    const bytes = ReadableStream.from(tar) as NonNullable<RequestInit["body"]>;
-    await this.#daemon.ask(this.#what, this.#daemon.client.call("writeArchive", { ...this.#place(path), bytes }));
-  }
-
-  async pack(path: string): Promise<AsyncIterable<Uint8Array>> {
-    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", this.#place(path)));
-    return body ?? ReadableStream.from([]);
-  }
-
-  async read(path: string): Promise<AsyncIterable<Uint8Array>> {
-    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readFile", this.#place(path)));
-    return body ?? ReadableStream.from([]);
-  }
 }
 
 /** returns the path of the copy in the sandbox */

@@ -1,9 +1,14 @@
 /** `sandkeep run`: makes a sandbox, runs a program in it, and deletes it. */
 
+import { statSync } from "node:fs";
+import { basename, resolve } from "node:path";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
+import { bringBack, copyIn, type Folder } from "../files/folder-sync.ts";
+import { RemoteFiles } from "../files/remote-files.ts";
+import { plain } from "../print/egress-table.ts";
 import { durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
 import { requireTerminal, runProgram, splitAtDashes } from "./program.ts";
 
@@ -25,6 +30,9 @@ Options:
   --memory <size>          such as 512m or 2g
   --timeout <duration>     longest that the sandbox runs, such as 90s, 5m or 12h
   --allow <domain>         let it reach this domain or range, and nothing else but such; may be repeated
+  -v, --volume <folder>    copy this folder in, where the program starts then; <folder>:<path> says where to; may be
+                           repeated
+  --sync                   bring changes of these folders back when the program has ended
   --drive <name>:<path>    mount this drive there; may be repeated
   -p, --port <port>        give this port an address, which is printed on stderr; may be repeated
 ${daemonUsage}
@@ -44,6 +52,8 @@ const options = {
   memory: { type: "string" },
   timeout: { type: "string" },
   allow: { type: "string", multiple: true },
+  volume: { type: "string", short: "v", multiple: true },
+  sync: { type: "boolean" },
   drive: { type: "string", multiple: true },
   port: { type: "string", short: "p", multiple: true },
   ...daemonOptions,
@@ -53,7 +63,7 @@ export async function runCommand(args: string[], context: CommandContext): Promi
   const { own, words } = splitAtDashes(args);
   const { values, positionals } = readArgs(own, runUsage, options);
   if (values.help) return showUsage(runUsage, context);
-  const { interactive = false, tty = false, json = false, keep = false, cwd } = values;
+  const { interactive = false, tty = false, json = false, keep = false, sync = false } = values;
   const [image, ...rest] = positionals;
   if (rest.length > 0) {
     const meant = `sandkeep run ${image} -- ${rest.join(" ")}`;
@@ -61,6 +71,8 @@ export async function runCommand(args: string[], context: CommandContext): Promi
   }
   if (!words?.length && !tty) throw new CliError(`Cannot run nothing: name a program\n\n${runUsage.trimEnd()}`);
   if (tty) requireTerminal(context, json);
+  const volumes = (values.volume ?? []).map(volumeOf);
+  if (sync && volumes.length === 0) throw new CliError("Cannot use --sync: no folder is named with -v");
   const body = {
     ...settingsOf(values, context.environment),
     ...(image !== undefined && { image }),
@@ -72,15 +84,26 @@ export async function runCommand(args: string[], context: CommandContext): Promi
     context.signals,
   );
   const { name, session, ports } = made;
+  const folders = new Folders(daemon, session, volumes);
+  let isKept = keep;
   try {
     if (!isWanted) return 130;
     for (const { port, url } of ports) context.warn(`Port ${port} is at ${url}`);
     if (keep) context.warn(`The sandbox is "${name}"; it stays`);
+    await folders.copyIn();
+    const cwd = values.cwd ?? folders.first;
     const program = words?.length ? words : ["sh", "-c", "exec $(command -v bash || echo sh)"];
     const spec = { words: program, session: session.id, interactive: interactive && !tty, tty, json, cwd };
-    return await runProgram(daemon, { ...spec, user: values.user }, context);
+    const code = await runProgram(daemon, { ...spec, user: values.user }, context);
+    if (sync) {
+      // Its changes are nowhere else.
+      isKept = true;
+      await folders.bringBack(name, context);
+      isKept = keep;
+    }
+    return code;
   } finally {
-    if (!keep) {
+    if (!isKept) {
       const input = { params: { sandbox: name }, query: { ...daemon.scope, snapshots: true } };
       await daemon.client.call("deleteSandbox", input).catch((error) => {
         context.warn(`Cannot delete the sandbox "${name}": ${error instanceof Error ? error.message : error}`);
@@ -121,6 +144,55 @@ function mountOf(text: string): [path: string, mount: { drive: string }] {
   const [, drive = "", path = ""] = /^([^:/]+):(\/.+)$/s.exec(text) ?? [];
   if (drive !== "") return [path, { drive }];
   throw new CliError(`Cannot use --drive "${text}": it must be <name>:<path>, with a path that begins with "/"`);
+}
+
+interface Volume {
+  local: string;
+  /** path in the sandbox; relative to where programs start */
+  remote: string;
+}
+
+/** a folder of this host, and where it is copied to */
+export function volumeOf(text: string): Volume {
+  const [, local = text, remote] = /^(.+?):([^:]+)$/s.exec(text) ?? [];
+  const whole = resolve(local);
+  if (!statSync(whole, { throwIfNoEntry: false })?.isDirectory())
+    throw new CliError(`Cannot use -v "${text}": "${local}" is not a directory`);
+  return { local: whole, remote: remote ?? (basename(whole) || "root") };
+}
+
+/** The folders that a sandbox gets copies of. */
+class Folders {
+  readonly #files: RemoteFiles;
+  readonly #folders: { folder: Folder; before: string[] }[];
+
+  constructor(daemon: Daemon, session: { id: string; cwd: string }, volumes: Volume[]) {
+    this.#files = new RemoteFiles(daemon, session, { what: "copy a folder" });
+    this.#folders = volumes.map(({ local, remote }) => ({
+      folder: { local, remote: this.#files.absolute(remote) },
+      before: [],
+    }));
+  }
+
+  get first(): string | undefined {
+    return this.#folders[0]?.folder.remote;
+  }
+
+  async copyIn(): Promise<void> {
+    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files)).keys()];
+  }
+
+  async bringBack(sandbox: string, { warn }: CommandContext): Promise<void> {
+    for (const { folder, before } of this.#folders) {
+      const { written, removed, skipped } = await bringBack(folder, before, this.#files).catch((cause) => {
+        const why = cause instanceof Error ? cause.message : cause;
+        const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
+        throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);
+      });
+      warn(`Brought back to "${folder.local}": ${written} written, ${removed} removed`);
+      for (const path of skipped) warn(`Left "${plain(path)}" as it is: the directory there has other files`);
+    }
+  }
 }
 
 /** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `isWanted`: none came. */

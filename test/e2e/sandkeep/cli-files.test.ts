@@ -60,6 +60,44 @@ test("cp names what is missing, and copies nothing from sandbox to sandbox", asy
     expect(await cli.run([...args]), args.join(" ")).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
 });
 
+test("run -v copies a folder in, and --sync brings its changes back", async () => {
+  const project = join(folder, "project");
+  await mkdir(join(project, "src"), { recursive: true });
+  await writeFile(join(project, "src/a"), "a\n");
+  await writeFile(join(project, "gone"), "");
+  const script = "pwd; cat src/a; echo b > src/b; rm gone; exit 2";
+  const dry = await cli.run(["run", "-v", project, "--", "sh", "-c", script]);
+  expect(dry).toMatchObject({ code: 2, stdout: expect.stringMatching(/\/project\na\n$/) });
+  expect(await readFile(join(project, "gone"), "utf8")).toBe("");
+  const ran = await cli.run(["run", "-v", `${project}:/work`, "--sync", "--", "sh", "-c", script]);
+  expect(ran).toEqual({
+    code: 2,
+    stdout: "/work\na\n",
+    stderr: `sandkeep: Brought back to "${project}": 1 written, 1 removed\n`,
+  });
+  expect(await readFile(join(project, "src/b"), "utf8")).toBe("b\n");
+  await expect(stat(join(project, "gone"))).rejects.toThrow();
+  const lost = await cli.run([
+    "run",
+    "--name",
+    "lost",
+    "-v",
+    `${project}:/tmp/work`,
+    "--sync",
+    "--",
+    "rm",
+    "-r",
+    "/tmp/work",
+  ]);
+  expect(lost).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/Cannot bring back .+\nhint: the sandbox "lost" stays/),
+  });
+  expect(await readFile(join(project, "src/b"), "utf8")).toBe("b\n");
+  expect((await cli.run(["rm", "-f", "lost"])).stdout).toBe("lost\n");
+  expect((await cli.run(["run", "-v", "/none", "--", "true"])).stderr).toMatch(/"\/none" is not a directory/);
+});
+
 test("a sandbox is kept, forked and brought back", async () => {
   await inside("echo before > state");
   const id = (await cli.run(["snapshot", "create", "demo", "--name", "good"])).stdout.trim();

@@ -1,0 +1,167 @@
+/**
+ * A folder of this host that is copied into a sandbox, and whose changes are brought back. Programs in the sandbox chose
+ * what comes back, so it is unpacked elsewhere first and then compared: only what differs is written, never through a
+ * symlink, and every `.git` stays as it is here, since its hooks and settings name programs that git runs.
+ */
+
+import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  symlink,
+  unlink,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { codeOf } from "../../base/error-code.ts";
+import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
+import { TarWriter } from "../../base/tar/writer.ts";
+import { packDirectory } from "./pack.ts";
+import type { RemoteFiles } from "./remote-files.ts";
+import { unpack } from "./unpack.ts";
+
+export interface Folder {
+  /** path on this host */
+  local: string;
+  /** path in the sandbox */
+  remote: string;
+}
+
+/** what is below a directory, by path; byte strings, parents before their children */
+type Tree = Map<string, Stats>;
+
+export interface Changes {
+  written: number;
+  removed: number;
+  /** paths that could not take their new form */
+  skipped: string[];
+}
+
+/** copies a folder into the sandbox; returns what it contained */
+export async function copyIn({ local, remote }: Folder, files: RemoteFiles): Promise<Tree> {
+  const tree = await treeOf(byteString(local));
+  const tar = new TarWriter();
+  const bytes = async function* () {
+    yield* packDirectory(tar, { directory: byteString(local) });
+    yield* tar.end();
+  };
+  await files.unpack(remote, bytes());
+  return tree;
+}
+
+/** brings the changes of a folder back; `before` is what was copied in */
+export async function bringBack(
+  { local, remote }: Folder,
+  before: Iterable<string>,
+  files: RemoteFiles,
+): Promise<Changes> {
+  const staging = await mkdtemp(join(tmpdir(), "sandkeep-sync-"));
+  try {
+    await unpack(await files.pack(remote), staging);
+    return await applyChanges(staging, local, before);
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+/** makes a directory like another one, except for files that were not there `before` */
+export async function applyChanges(from: string, to: string, before: Iterable<string>): Promise<Changes> {
+  const [source, target] = [byteString(from), byteString(to)];
+  const wanted = await treeOf(source);
+  const changes: Changes = { written: 0, removed: 0, skipped: [] };
+  const own = (path: string) => path.split("/").includes(".git");
+  const gone = [...before].filter((path) => !wanted.has(path) && !own(path));
+  for (const path of gone.reverse()) if (await removed(join(target, path))) changes.removed++;
+  let skipped = "";
+  for (const [path, facts] of wanted) {
+    if (own(path) || (skipped !== "" && path.startsWith(`${skipped}/`))) continue;
+    const place = join(target, path);
+    if (await isSame(join(source, path), facts, place)) continue;
+    if (await replaced(join(source, path), facts, place)) changes.written++;
+    else {
+      skipped = path;
+      changes.skipped.push(shownText(path));
+    }
+  }
+  return changes;
+}
+
+async function treeOf(directory: string, below = "", tree: Tree = new Map()): Promise<Tree> {
+  for (const name of (await readdir(bytesOf(join(directory, below)), "latin1")).sort()) {
+    const path = below === "" ? name : `${below}/${name}`;
+    const facts = await lstat(bytesOf(join(directory, path)));
+    if (!facts.isDirectory() && !facts.isFile() && !facts.isSymbolicLink()) continue;
+    tree.set(path, facts);
+    if (facts.isDirectory()) await treeOf(directory, path, tree);
+  }
+  return tree;
+}
+
+async function isSame(source: string, facts: Stats, place: string): Promise<boolean> {
+  const there = await factsOf(place);
+  if (!there) return false;
+  if (facts.isDirectory()) return there.isDirectory();
+  if (facts.isSymbolicLink())
+    return (
+      there.isSymbolicLink() &&
+      (await readlink(bytesOf(source), "latin1")) === (await readlink(bytesOf(place), "latin1"))
+    );
+  if (!there.isFile() || there.size !== facts.size || (there.mode & 0o777) !== (facts.mode & 0o777)) return false;
+  return (await readFile(bytesOf(source))).equals(await readFile(bytesOf(place)));
+}
+
+/** false if a directory with other files is in the way */
+async function replaced(source: string, facts: Stats, place: string): Promise<boolean> {
+  const there = await factsOf(place);
+  if (there?.isDirectory() && !(await removed(place))) return false;
+  if (facts.isDirectory()) {
+    if (there && !there.isDirectory()) await unlink(bytesOf(place));
+    await mkdir(bytesOf(place));
+    await chmod(bytesOf(place), (facts.mode & 0o777) | 0o700);
+    return true;
+  }
+  // A draft beside it takes its place at once, also that of a symlink.
+  const draft = bytesOf(`${place}.${randomBytes(6).toString("hex")}`);
+  try {
+    if (facts.isSymbolicLink()) await symlink(await readlink(bytesOf(source), "buffer"), draft);
+    else {
+      await copyFile(bytesOf(source), draft);
+      await chmod(draft, facts.mode & 0o777);
+    }
+    await rename(draft, bytesOf(place));
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return true;
+}
+
+/** removes a file, or a directory that is empty */
+async function removed(place: string): Promise<boolean> {
+  const there = await factsOf(place);
+  if (!there) return false;
+  try {
+    await (there.isDirectory() ? rmdir(bytesOf(place)) : unlink(bytesOf(place)));
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "ENOTEMPTY" || codeOf(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** undefined if nothing is there */
+function factsOf(place: string): Promise<Stats | undefined> {
+  return lstat(bytesOf(place)).catch((error) => {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  });
+}

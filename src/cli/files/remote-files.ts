@@ -1,0 +1,55 @@
+/** The files of a sandbox's session, as commands copy them; refusals become sentences about the copy. */
+
+import { posix } from "node:path";
+import { ApiError } from "../../client/client.ts";
+import type { Daemon } from "../client/daemon.ts";
+
+export class RemoteFiles {
+  readonly #daemon: Daemon;
+  readonly #session: { id: string; cwd: string };
+  readonly #what: string;
+  readonly #user: { user?: string };
+
+  constructor(
+    daemon: Daemon,
+    session: { id: string; cwd: string },
+    { what, user }: { what: string; user?: string | undefined },
+  ) {
+    this.#daemon = daemon;
+    this.#session = session;
+    this.#what = what;
+    this.#user = user === undefined ? {} : { user };
+  }
+
+  absolute(path: string): string {
+    return posix.resolve(this.#session.cwd, path);
+  }
+
+  #place(path: string) {
+    return { params: { session: this.#session.id }, query: { ...this.#daemon.team, ...this.#user, path } };
+  }
+
+  /** what is there; undefined if nothing is */
+  async find(path: string) {
+    const asked = this.#daemon.client.call("statFile", this.#place(path)).catch((error) => {
+      if (error instanceof ApiError && error.code === "not_found") return undefined;
+      throw error;
+    });
+    return this.#daemon.ask(this.#what, asked);
+  }
+
+  async unpack(path: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    const bytes = ReadableStream.from(tar) as NonNullable<RequestInit["body"]>;
+    await this.#daemon.ask(this.#what, this.#daemon.client.call("writeArchive", { ...this.#place(path), bytes }));
+  }
+
+  async pack(path: string): Promise<AsyncIterable<Uint8Array>> {
+    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", this.#place(path)));
+    return body ?? ReadableStream.from([]);
+  }
+
+  async read(path: string): Promise<AsyncIterable<Uint8Array>> {
+    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readFile", this.#place(path)));
+    return body ?? ReadableStream.from([]);
+  }
+}
