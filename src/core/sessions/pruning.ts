@@ -22,9 +22,9 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 /** how long an ended session stays in any case, in ms */
 const settledAfter = 60 * 60_000;
 /** most rows read in one step */
-const rowsAtOnce = 100;
+const rowsAtOnce = 50;
 /** target duration of a step and the pause after it, in ms; and most sessions deleted in one */
-const goal = 2;
+const goal = 1;
 const pause = 2;
 const mostAtOnce = 50;
 
