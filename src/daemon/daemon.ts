@@ -22,17 +22,16 @@ import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
 import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";
-import { egressSettingsOf, type TrustedRoots, trustedRootsOf } from "../config/network-settings.ts";
+import { egressSettingsOf, trustedRootsOf } from "../config/network-settings.ts";
 import { type TlsIdentity, tlsIdentityOf } from "../config/tls-settings.ts";
 import { unknownSettings } from "../config/unknown-settings.ts";
-import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
+import type { Context, Seal } from "../core/context.ts";
 import { type Core, createCore } from "../core/core.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import { idsFrom } from "../core/model/ids.ts";
 import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
 import type { Store } from "../core/ports/store.ts";
 import { areBound, type BoundPair, bindFirst } from "../core/recovery/identity.ts";
-import { certificateOf, deriveAuthority } from "../egress/intercept/authority.ts";
 import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
 import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
@@ -42,7 +41,6 @@ import { logError, notices, openLog, redact, redacting, warn } from "../log/daem
 import type { Log } from "../log/log.ts";
 import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
-import { withCertificates } from "../runtime/linux/images/java-store.ts";
 import { realCommand } from "../runtime/linux/network/egress-view.ts";
 import { pullerOptions } from "../runtime/linux/registry/access.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
@@ -52,8 +50,9 @@ import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
 import { apiLimits, coreLimits } from "./limits.ts";
 import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
+import { networkSecretsOf, trustOf } from "./network-secrets.ts";
 import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf } from "./place.ts";
-import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
+import { hashKey, openSeal, signerFor } from "./secrets.ts";
 import { signInLinkFor } from "./sign-in-link.ts";
 import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
 import { renewed } from "./tls/certificate-watch.ts";
@@ -343,29 +342,6 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
 /** those that callers may name, the default first */
 function regionsOf({ regions: [first, ...others] }: Config): readonly [string, ...string[]] {
   return first === undefined ? conventions.regions : [first, ...others];
-}
-
-/** nothing where images know everybody whom this host believes */
-function trustOf({ pems, bundle }: TrustedRoots): Pick<Context, "hostRoots"> {
-  if (pems.length === 0) return {};
-  return { hostRoots: { pems, bundle, pem: pems.join(""), addToJava: (store) => withCertificates(store, pems) } };
-}
-
-/** an authority for each sandbox, and the proof of who it is */
-function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSecrets {
-  const secret = secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key"));
-  return {
-    of({ id, sandboxId, sandboxName, teamId, projectId }) {
-      const { key, keyId } = signingKey();
-      const issuer = publicUrlOf(place).replace(/\/$/, "");
-      return {
-        authority: deriveAuthority(secret, sandboxId),
-        identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
-      };
-    },
-    certificateOf,
-    certificateFile: conventions.certificateFile,
-  };
 }
 
 interface Served {
