@@ -83,12 +83,17 @@ export function createApi(options: ApiOptions): Api {
       const isHealth = url.pathname === "/health";
       if (!isHealth && !isOwn(request.headers.get("host"))) return foreignHost(request);
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
+      service.speaks?.(mount.wire);
       if (!mount.forPages) return withRetryAfter(await mount.app.fetch(request, connection));
       return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)), connection);
     },
     upgrade(request, socket, head) {
       if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");
-      if (dialects.some((dialect) => dialect.upgrade?.(request, socket, head))) return;
+      const upgrades = (dialect: ApiDialect) => {
+        service.speaks?.(dialect.wire);
+        return dialect.upgrade?.(request, socket, head) ?? false;
+      };
+      if (dialects.some(upgrades)) return;
       refuse(socket, "404 Not Found");
     },
     servesHost: (header) => table.servesHost(header),
@@ -100,6 +105,7 @@ export function createApi(options: ApiOptions): Api {
 /** routes without authentication, for every dialect: a health check and a welcome page */
 function entrance({ domain, publicUrl }: ApiOptions): ApiDialect {
   return {
+    wire: "none",
     mounts: [
       { path: /^\/health$/, app: { fetch: () => json({ status: "ok", domain: new URL(domain()).hostname }) } },
       { path: /^\/$/, methods: ["GET", "HEAD"], app: { fetch: () => welcome(publicUrl()) } },

@@ -72,6 +72,7 @@ export const routes: Routes = {
   deleteKey: "DELETE /keys/{key}",
   getQuota: "GET /quota",
   setQuota: "PUT /quota",
+  listAudit: "GET /audit",
   getCapacity: "GET /host/capacity",
   upgradeHost: "POST /upgrade",
 };

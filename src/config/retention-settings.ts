@@ -35,6 +35,19 @@ export function retentionSettings(about: ReturnType<typeof z.registry<Setting>>)
       value: "count",
       meaning: "how many sessions of a project are remembered, the newest ones; 0 for all",
     }),
+    auditRetention: duration(hour, 0)
+      .default(90 * day)
+      .register(about, {
+        env: "SANDKEEP_AUDIT_RETENTION",
+        value: "duration",
+        meaning: "how long an entry of the audit is kept; 0 for ever",
+        preset: "90d",
+      }),
+    auditKept: whole(0, Number.MAX_SAFE_INTEGER).default(100_000).register(about, {
+      env: "SANDKEEP_AUDIT_KEPT",
+      value: "count",
+      meaning: "how many entries of the audit are kept for each team, the newest ones; 0 for all",
+    }),
     quarantine: duration(minute, 0)
       .default(30 * day)
       .register(about, {

@@ -1,6 +1,7 @@
 /** What every service of the core needs: the store, the runtime, the clock, ids and the host's limits. */
 
 import type { Events } from "./events/events.ts";
+import type { Origin } from "./model/audit.ts";
 import type { Ids } from "./model/ids.ts";
 import type { Session } from "./model/sandbox.ts";
 import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
@@ -40,6 +41,8 @@ export interface Context {
   logError: (error: unknown, about?: About) => void;
   /** adds to the log what the current call is about */
   about?: (about: About) => void;
+  /** where the current call came from, for the audit */
+  origin?: () => Origin;
   /** called with each secret that passes through in the clear, so that the log never shows it */
   redact?: (secret: string) => void;
 }
@@ -78,6 +81,10 @@ export interface CoreLimits {
   sessionRetention: number;
   /** how many sessions of a project are remembered; 0 for all */
   sessionsKept: number;
+  /** how long an entry of the audit is kept; 0 for ever */
+  auditRetention: number;
+  /** how many entries of the audit are kept for each team; 0 for all */
+  auditKept: number;
   /** how long the unused result of a build step is kept; 0 for ever */
   buildCacheRetention: number;
   /** how long files that the database does not know are kept; 0 for ever */

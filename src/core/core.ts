@@ -5,6 +5,7 @@ import { FairSemaphore } from "../base/fair-semaphore.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
 import { Quotas } from "./access/quotas.ts";
+import { Audit } from "./audit/audit.ts";
 import { Builds } from "./builds/builds.ts";
 import { Clock } from "./clock.ts";
 import { Commands } from "./commands/commands.ts";
@@ -45,6 +46,7 @@ const longestTurn = 5000;
 export interface Core extends Guarded {
   access: Access;
   quotas: Quotas;
+  audit: Audit;
   policies: NetworkPolicies;
   host: Host;
   /** recovers what an earlier daemon left, and starts the timers */
@@ -111,7 +113,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const commands = new Commands(context, sessions, activity);
   const builds = new Builds(context);
   const templates = new Templates(context, builds);
-  const services = guarded(
+  const audit = new Audit(context);
+  const permitted = guarded(
     {
       sandboxes,
       sessions,
@@ -131,18 +134,19 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     },
     context,
   );
+  const access = new Access(context, options);
+  const services = audit.over({ ...permitted, access, quotas, host: new Host(context) });
   return {
     ...services,
-    access: new Access(context, options),
-    quotas,
+    audit,
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
-    host: new Host(context),
     async open({ keepAll = false } = {}) {
       await recover({ context, transitions, activity, endings, commands, pauses, descriptions, watch });
       await templates.open();
       context.runtime.onLoss(() => void settleLostSnapshots(context).catch(context.logError));
       await quarantine.open({ keepAll });
       expiry.open();
+      audit.open();
       retention.collect();
       void builds.prune().catch(context.logError);
     },
@@ -156,6 +160,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       activity.close();
       await commands.settled();
       await retention.settled();
+      await audit.close().catch(context.logError);
     },
     async stopAll() {
       const open = await context.store.openSessions();

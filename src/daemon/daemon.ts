@@ -13,6 +13,7 @@ import type { Duplex } from "node:stream";
 import { advice, missing } from "../../scripts/host-needs.mjs";
 import { clients, conventions, keyOfToken } from "../api/default-dialect.ts";
 import { Drain } from "../api/kit/drain.ts";
+import { clientAddress } from "../api/kit/http.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { type Api, createApi } from "../api/server.ts";
@@ -39,7 +40,7 @@ import { dashboardFiles, egressMain, isClone, root } from "../installation/insta
 import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
 import { logError, notices, openLog, redact, redacting, warn } from "../log/daemon-log.ts";
 import type { Log } from "../log/log.ts";
-import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
+import { about, inRequest, inUpgrade, origin, type RequestLog, speaks } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
 import { realCommand } from "../runtime/linux/network/egress-view.ts";
 import { pullerOptions } from "../runtime/linux/registry/access.ts";
@@ -335,6 +336,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     notice: notices(),
     logError,
     about,
+    origin,
     redact,
   };
 }
@@ -375,6 +377,7 @@ async function listen(
     sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
     clock: Date.now,
     logError,
+    speaks,
   });
   // Who is on this host needs no name server for localhost, whatever the world calls it. The domain itself may be below
   // localhost, too.
@@ -383,7 +386,7 @@ async function listen(
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";
-  const requests: RequestLog = { log, level, now: () => performance.now(), redact };
+  const requests: RequestLog = { log, level, now: () => performance.now(), redact, addressOf: clientAddress };
   const listener: RequestListener = (request, response) => {
     if (tls && isPlain(request)) answerPlain(request, response, publicUrl());
     else if (namesTwoHosts(request)) answerTwoHosts(response);
@@ -396,7 +399,7 @@ async function listen(
     if (tls && isPlain(request)) refusePlain(request, socket, publicUrl());
     else if (namesTwoHosts(request)) answerMalformed(new Error("it names two hosts"), socket);
     else if (isForPort(request)) ingress.upgrade(request, socket, head);
-    else api.upgrade(request, socket, head);
+    else inUpgrade(requests, request, () => api.upgrade(request, socket, head));
   });
   // commands and logs stream for as long as they like
   server.requestTimeout = 0;

@@ -19,6 +19,8 @@ export function coreLimits(config: Config, region: string): Context["limits"] {
     sandboxRetention: config.sandboxRetention,
     sessionRetention: config.sessionRetention,
     sessionsKept: config.sessionsKept,
+    auditRetention: config.auditRetention,
+    auditKept: config.auditKept,
     quarantine: config.quarantine,
   };
 }

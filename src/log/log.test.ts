@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { SandkeepError } from "../core/model/errors.ts";
 import { createLog, type LogOptions } from "./log.ts";
 import { Redaction } from "./redaction.ts";
-import { about, currentScope, inRequest } from "./request-scope.ts";
+import { about, currentScope, inRequest, origin, speaks } from "./request-scope.ts";
 
 function logTo(options: Partial<LogOptions> = {}) {
   const lines: string[] = [];
@@ -64,11 +64,19 @@ test.each([
 ] as const)("at level %s, requests are written at %s: %i line", async (level, requests, count) => {
   const { lines, log } = logTo({ level });
   const secrets: string[] = [];
-  const options = { log, level: requests, now: () => 0, redact: (secret: string) => void secrets.push(secret) };
+  const options = {
+    log,
+    level: requests,
+    now: () => 0,
+    redact: (secret: string) => void secrets.push(secret),
+    addressOf: () => "192.0.2.1",
+  };
   const server = createServer((request, response) =>
     inRequest(options, request, response, async () => {
       await new Promise((resolve) => setImmediate(resolve));
       about({ team: "team_1", session: "sbx_1" });
+      speaks("some");
+      expect(origin()).toEqual({ wire: "some", address: "192.0.2.1" });
       response.writeHead(201).end("done");
     }),
   );

@@ -1,12 +1,13 @@
 /**
- * The current request, available to all asynchronous work that it started: its id, and the sandbox and session it is
- * about. Log lines have these fields; the request's own line says how it ended.
+ * The current request, available to all asynchronous work that it started: its id, the sandbox and session it is about,
+ * and where it came from. Log lines have the former; the request's own line says how it ended.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fewRandomBytes } from "../base/random-bytes.ts";
 import type { About } from "../core/context.ts";
+import type { Origin } from "../core/model/audit.ts";
 import type { Log } from "./log.ts";
 
 interface Scope extends About {
@@ -17,17 +18,45 @@ const credentialHeaders = /^(authorization|x-api-key|cookie)$|\btoken$/;
 /** of one request: one with many would push out those of others */
 const mostCredentials = 8;
 
-const scopes = new AsyncLocalStorage<Scope>();
+interface Current {
+  scope: Scope;
+  wire?: string;
+  /** not the request itself: what a request started, such as a machine, may live long after it */
+  address: string;
+}
+
+const currents = new AsyncLocalStorage<Current>();
 
 /** the fields of the request that is under way; none outside of one */
 export function currentScope(): Scope {
-  return scopes.getStore() ?? {};
+  return currents.getStore()?.scope ?? {};
 }
 
 /** adds to the request that is under way */
 export function about(fields: About): void {
-  const scope = scopes.getStore();
-  if (scope) Object.assign(scope, fields);
+  const current = currents.getStore();
+  if (current) Object.assign(current.scope, fields);
+}
+
+/** says which API answers the request that is under way */
+export function speaks(wire: string): void {
+  const current = currents.getStore();
+  if (current) current.wire = wire;
+}
+
+/** where the request that is under way came from */
+export function origin(): Origin {
+  const { wire, address } = currents.getStore() ?? {};
+  return { ...(wire !== undefined && { wire }), ...(address && { address }) };
+}
+
+/** runs the work of a request for another protocol, such as WebSocket, with its origin */
+export function inUpgrade(
+  { addressOf }: Pick<RequestLog, "addressOf">,
+  request: IncomingMessage,
+  work: () => void,
+): void {
+  currents.run({ scope: {}, address: addressOf(request) }, work);
 }
 
 export interface RequestLog {
@@ -36,13 +65,15 @@ export interface RequestLog {
   level: "info" | "debug";
   /** in ms since any moment */
   now: () => number;
+  /** the client's IP address */
+  addressOf: (request: IncomingMessage) => string;
   /** called with the secrets that a request proves its caller with */
   redact: (secret: string) => void;
 }
 
 /** runs the work of a request in its own scope, and logs its line when the response has ended */
 export function inRequest(
-  { log, level, now, redact }: RequestLog,
+  { log, level, now, redact, addressOf }: RequestLog,
   request: IncomingMessage,
   response: ServerResponse,
   work: () => void,
@@ -65,5 +96,5 @@ export function inRequest(
       log[level]({ ...scope, method, path, status, ms, ...ended }, `${method} ${path} ${status} in ${ms} ms`);
     });
   }
-  scopes.run(scope, work);
+  currents.run({ scope, address: addressOf(request) }, work);
 }

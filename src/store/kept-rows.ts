@@ -45,6 +45,8 @@ const harmless: ReadonlySet<string> = new Set<keyof Store>([
   "touchKey",
   "findTeam",
   "findProject",
+  "addAudit",
+  "listAudit",
 ]);
 
 export function keepingRows(store: Store): Store {

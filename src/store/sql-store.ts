@@ -8,6 +8,7 @@ import { translated } from "./engines/faults.ts";
 import { identityStore } from "./identity.ts";
 import { keepingRows } from "./kept-rows.ts";
 import { migrate } from "./migrations/migrations.ts";
+import { auditStore } from "./queries/audit.ts";
 import { commandStore } from "./queries/commands.ts";
 import { driveStore } from "./queries/drives.ts";
 import { idempotencyStore } from "./queries/idempotency.ts";
@@ -58,6 +59,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...driveStore(engine),
     ...templateStore(db),
     ...secretStore(db),
+    ...auditStore(db),
     ...idempotencyStore(engine),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;

@@ -1,6 +1,7 @@
 /** The tables as the query layer knows them; their columns are made in migrations.ts. */
 
 import type { Generated, Kysely } from "kysely";
+import type { AuditEntry } from "../core/model/audit.ts";
 import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/model/sandbox.ts";
 import type { Secret } from "../core/model/secret.ts";
 import type { Template, TemplateBuild } from "../core/model/template.ts";
@@ -42,6 +43,7 @@ export interface Tables {
     step: number | null;
   };
   secrets: Row<Secret>;
+  audit: Row<AuditEntry>;
   idempotent_requests: { key: string; began_at: number; status: number | null; body: string | null };
 }
 

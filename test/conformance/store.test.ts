@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe } from "vitest";
 import { openStore, type StoreLocation } from "../../src/store/sql-store.ts";
 import { tempDir, type Undo } from "../harness/harness.ts";
 import { startPostgres } from "../harness/postgres.ts";
+import { auditSuite } from "./store/audit.ts";
 import { commandsSuite } from "./store/commands.ts";
 import { containmentSuite } from "./store/containment.ts";
 import { countsSuite } from "./store/counts.ts";
@@ -97,6 +98,7 @@ for (const [name, start] of Object.entries(engines)) {
       snapshotsSuite,
       drivesSuite,
       templatesSuite,
+      auditSuite,
       idempotencySuite,
       listsSuite,
       spansSuite,

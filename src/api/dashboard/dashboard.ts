@@ -87,6 +87,7 @@ export function createDashboard(service: Service, files: DashboardFiles): Dashbo
   app.notFound((c) => c.json(nothing, 404));
 
   return {
+    wire: "dashboard",
     mounts: [
       { path: /^\/$/, methods: ["GET", "HEAD"], headers: wantsPage, app },
       { path: /^\/ui(\/|$)/, app },

@@ -34,6 +34,7 @@ export function createE2b(service: Service): ApiDialect {
   const app = controlPlane(dialect);
   return {
     ports: portNames(dialect),
+    wire: "e2b",
     mounts: [
       ...envdMounts(dialect),
       { path: /^\/volumecontent\//, app: volumeFiles(dialect), forPages: true },

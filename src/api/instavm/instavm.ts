@@ -27,6 +27,7 @@ export function createInstavm(service: Service): ApiDialect {
   const dialect: Dialect = { ...service, limits, schemas: schemas(limits) };
   const terminals = new Ptys(dialect);
   return {
+    wire: "instavm",
     mounts: [{ path: paths, app: instavmApi(dialect, terminals), forPages: true }],
     upgrade: (request, socket, head) => terminals.upgrade(request, socket, head),
   };

@@ -7,6 +7,8 @@ import type { Connection } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
 
 export interface ApiDialect {
+  /** its name in the audit */
+  wire: string;
   /** which requests the dialect serves; the first row that matches wins */
   mounts: Mount[];
   ports?: PortNames;
@@ -71,6 +73,8 @@ export interface Service {
   clock: () => number;
   /** called with errors that are our own fault */
   logError: (error: unknown) => void;
+  /** called with the name of the dialect that answers the current request */
+  speaks?: ((wire: string) => void) | undefined;
   /** aborted when streams have to end because the daemon is stopping */
   ending?: AbortSignal | undefined;
   /** whether the daemon is stopping and will close its connections */

@@ -3,6 +3,7 @@
  * knows a vendor's wording: invalid input is thrown as an error, which each dialect words in its own way.
  */
 
+import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import type { Context } from "hono";
@@ -142,17 +143,30 @@ export function keyEndOf(request: Request): AbortSignal | undefined {
 }
 
 /**
- * The address that a request comes from, or "" without a connection. Trusts x-forwarded-for only from this host, where
- * a proxy may run. Other programs on this host can forge it, but they already have all of 127.0.0.0/8 to choose from.
- * An IPv6 address is reduced to its network, since one host can use any address in it.
+ * The address that a request comes from, or "" without a connection. An IPv6 address is reduced to its network, since
+ * one host can use any address in it.
  */
 export function addressOf(request: Request): string {
   const source = sources.get(request) as { socket?: { remoteAddress?: string } } | undefined; // Node's, if any
-  const peer = (source?.socket?.remoteAddress ?? "").replace(/^::ffff:/, "");
-  const isHere = peer === "::1" || peer.startsWith("127.");
-  const forwarded = isHere ? request.headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() : undefined;
-  const address = forwarded && isIP(forwarded) !== 0 ? forwarded.replace(/^::ffff:/, "") : peer;
+  const address = addressBehind(source?.socket?.remoteAddress, request.headers.get("x-forwarded-for") ?? undefined);
   return isIP(address) === 6 ? networkOf(address) : address;
+}
+
+/** the address that a request of Node's server comes from */
+export function clientAddress({ socket, headers }: IncomingMessage): string {
+  const forwarded = headers["x-forwarded-for"];
+  return addressBehind(socket.remoteAddress, Array.isArray(forwarded) ? forwarded.join() : forwarded);
+}
+
+/**
+ * The address of the client. Trusts x-forwarded-for only from this host, where a proxy may run. Other programs on this
+ * host can forge it, but they already have all of 127.0.0.0/8 to choose from.
+ */
+function addressBehind(remote = "", forwardedFor = ""): string {
+  const peer = remote.replace(/^::ffff:/, "");
+  const isHere = peer === "::1" || peer.startsWith("127.");
+  const forwarded = isHere ? forwardedFor.split(",").at(-1)?.trim() : undefined;
+  return forwarded && isIP(forwarded) !== 0 ? forwarded.replace(/^::ffff:/, "") : peer;
 }
 
 /** the first 64 bits, as text */

@@ -9,7 +9,10 @@ const byPath: Mount = { path: /^\/v1\//, app };
 const byMethod: Mount = { path: /^\/$/, methods: ["GET"], app };
 const byHost: Mount = { path: /^\//, host: /^\d+-sb-[a-z]+\.example\.com$/, app };
 const byHeader: Mount = { path: /^\/v1\//, headers: (headers) => headers.has("x-api-key"), app };
-const table = new MountTable([{ mounts: [byHost, byHeader] }, { mounts: [byPath, byMethod] }]);
+const table = new MountTable([
+  { wire: "one", mounts: [byHost, byHeader] },
+  { wire: "other", mounts: [byPath, byMethod] },
+]);
 
 test.each([
   ["a path", "http://localhost/v1/x", {}, byPath],
@@ -17,7 +20,7 @@ test.each([
   ["a host name, whatever its letters and port", "http://h/v1/x", { host: "8080-SB-abc.example.com:7700" }, byHost],
   ["a method", "http://localhost/", {}, byMethod],
 ] as const)("a request matches by %s", (_, url, headers, wanted) => {
-  expect(table.find(new Request(url, { headers }))).toBe(wanted);
+  expect(table.find(new Request(url, { headers }))).toMatchObject(wanted);
 });
 
 test("a request that matches no row finds no mount", () => {

@@ -3,15 +3,20 @@
 import type { ApiDialect, Mount } from "./dialect.ts";
 import { hostnameOf } from "./hosts.ts";
 
+/** A row, and the name of its dialect. */
+export interface NamedMount extends Mount {
+  wire: string;
+}
+
 export class MountTable {
-  readonly #mounts: Mount[];
+  readonly #mounts: NamedMount[];
 
   /** rows are tried in order, the first dialect's first */
   constructor(dialects: readonly ApiDialect[]) {
-    this.#mounts = dialects.flatMap(({ mounts }) => mounts);
+    this.#mounts = dialects.flatMap(({ wire, mounts }) => mounts.map((mount) => ({ ...mount, wire })));
   }
 
-  find(request: Request, { pathname } = new URL(request.url)): Mount | undefined {
+  find(request: Request, { pathname } = new URL(request.url)): NamedMount | undefined {
     const host = hostnameOf(request.headers.get("host") ?? "") ?? "";
     return this.#mounts.find(
       (mount) =>

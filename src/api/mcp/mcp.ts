@@ -18,7 +18,7 @@ const paths = families.map(({ path }) => path.slice(1)).join("|");
 const path = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
 
 export function createMcp(service: Service): ApiDialect {
-  return { mounts: [{ path, app: mcpApi(service) }] };
+  return { wire: "mcp", mounts: [{ path, app: mcpApi(service) }] };
 }
 
 function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {

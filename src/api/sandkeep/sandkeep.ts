@@ -15,6 +15,7 @@ import { type OpenApi, openApi } from "./frame/openapi.ts";
 import { referencePage } from "./frame/reference-page.ts";
 import { serve } from "./frame/router.ts";
 import { metricsApi } from "./metrics.ts";
+import { auditOperations } from "./operations/audit.ts";
 import { commandOperations } from "./operations/commands.ts";
 import { driveOperations } from "./operations/drives.ts";
 import { egressOperations } from "./operations/egress.ts";
@@ -53,6 +54,7 @@ export function createSandkeep(service: Service): ApiDialect {
     },
   };
   return {
+    wire: "sandkeep",
     mounts: [
       { path: /^\/metrics$/, app: metricsApi(service) },
       { path: /^\/sandkeep\/v1(\/|$)/, app: whenAsked, forPages: true },
@@ -107,6 +109,7 @@ export function operationsOf(dialect: Dialect) {
     ...teamOperations(dialect),
     ...keyOperations(dialect),
     ...quotaOperations(dialect),
+    ...auditOperations(dialect),
     ...hostOperations(dialect),
   ];
 }

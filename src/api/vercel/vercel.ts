@@ -24,6 +24,7 @@ export function createVercel(service: Service, jwks: () => object): ApiDialect {
   const app = vercelApi(dialect, interactive);
   const login = vercelLogin(dialect);
   return {
+    wire: "vercel",
     mounts: [
       { path: /^\/\.well-known\/jwks$/, app: { fetch: () => json(jwks()) } },
       { path: /^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/, app: login },

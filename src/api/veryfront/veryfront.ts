@@ -10,6 +10,7 @@ import { sessionRoutes } from "./sessions.ts";
 
 export function createVeryfront(service: Service): ApiDialect {
   return {
+    wire: "veryfront",
     mounts: [{ path: /^\/(sandbox-sessions|veryfront)(\/|$)/, app: veryfrontApi(service), forPages: true }],
   };
 }

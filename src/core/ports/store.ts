@@ -16,9 +16,10 @@ import type {
   Team,
 } from "../model/sandbox.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
+import type { AuditRecords } from "./audit-records.ts";
 import type { SecretRecords, TemplateRecords } from "./template-records.ts";
 
-export interface Store extends TemplateRecords, SecretRecords {
+export interface Store extends TemplateRecords, SecretRecords, AuditRecords {
   open(): Promise<void>;
   close(): Promise<void>;
   /** makes this daemon the only user of its database until it closes or dies; false if another daemon is */

@@ -22,6 +22,7 @@ import { up as pauses } from "./0012-pauses.ts";
 import { up as templates } from "./0013-templates.ts";
 import { up as adminKeys } from "./0014-admin-keys.ts";
 import { up as teamQuotas } from "./0015-team-quotas.ts";
+import { up as audit } from "./0016-audit.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -43,6 +44,7 @@ export const migrations: Migrations = {
   "0013-templates": templates,
   "0014-admin-keys": adminKeys,
   "0015-team-quotas": teamQuotas,
+  "0016-audit": audit,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

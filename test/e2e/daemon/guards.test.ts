@@ -195,7 +195,7 @@ test("environment variables are stored sealed, and reach commands, forks and lat
   for (const column of ["parent_id", "root_id"]) db.exec(`alter table drives drop column ${column}`);
   for (const column of ["ingress", "notes", "on_timeout"]) db.exec(`alter table sandboxes drop column ${column}`);
   for (const column of ["resumed_at", "paused_at", "paused_ms"]) db.exec(`alter table sessions drop column ${column}`);
-  const tables = ["template_logs", "template_tags", "template_builds", "templates", "secrets"];
+  const tables = ["audit", "template_logs", "template_tags", "template_builds", "templates", "secrets"];
   for (const table of tables) db.exec(`drop table ${table}`);
   db.exec("alter table api_keys drop column admin");
   db.exec("alter table teams drop column quota");

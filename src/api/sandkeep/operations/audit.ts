@@ -1,0 +1,54 @@
+/** The audit of a team, or of all teams for an admin key. */
+
+import { z } from "zod";
+import type { AuditEntry } from "../../../core/model/audit.ts";
+import { answers, flag, operation } from "../frame/operation.ts";
+import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
+import { time } from "../resources/values.ts";
+import type { Dialect } from "../sandkeep.ts";
+
+const entryResource = z
+  .object({
+    id: z.string(),
+    at: time.meta({ description: "When the call ended" }),
+    teamId: z.string(),
+    projectId: z.string().nullable(),
+    keyId: z
+      .string()
+      .nullable()
+      .meta({ description: "The key of the caller, which may be an admin key of another team" }),
+    wire: z.string().nullable().meta({ description: "The API that the caller used" }),
+    address: z.string().nullable().meta({ description: "The client's IP address" }),
+    action: z.string().meta({ description: "What was done, such as `sandbox.create`" }),
+    target: z.string().nullable().meta({ description: "Name or id of the thing, or the path of a file" }),
+    sessionId: z.string().nullable(),
+    outcome: z.string().meta({ description: "`done`, or why the call was refused or failed, such as `forbidden`" }),
+  })
+  .meta({ id: "AuditEntry" });
+
+const allTeams = flag().default(false).meta({ description: "Whether to list all teams; needs an admin key" });
+
+export function auditOperations({ core }: Dialect) {
+  return [
+    operation({
+      id: "listAudit",
+      method: "GET",
+      path: "/audit",
+      tag: "Teams and keys",
+      summary: "Lists who changed what",
+      description:
+        "Has an entry for each call that changes something, on every API, also for those that were refused or failed. " +
+        "Input of commands and the size of terminals have none. Needs a key for the whole team; it may be limited to reading.",
+      about: "team",
+      query: { ...pageQuery, allTeams },
+      answer: answers("A page of the audit", z.object({ entries: z.array(entryResource), next })),
+      run: async ({ caller, query: { allTeams: ofAll, ...query } }) =>
+        printPage("entries", await core.audit.page(caller, { ...pageOf(query), allTeams: ofAll }), printEntry),
+    }),
+  ];
+}
+
+function printEntry(entry: AuditEntry): z.input<typeof entryResource> {
+  const { projectId = null, keyId = null, wire = null, address = null, target = null, sessionId = null } = entry;
+  return { ...entry, projectId, keyId, wire, address, target, sessionId };
+}

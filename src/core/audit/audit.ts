@@ -1,0 +1,169 @@
+/**
+ * The audit: an entry for each call that changes something, also for those that were refused or failed.
+ *
+ * Calls do not wait for their entry. Entries are collected for a moment and stored together, in order; a crash of the
+ * daemon loses at most those of the last moment. While the database is away they wait in memory, up to a limit.
+ */
+
+import { SharedRun } from "../../base/single-flight.ts";
+import type { Context } from "../context.ts";
+import type { AuditEntry, Origin } from "../model/audit.ts";
+import { isSandkeepError } from "../model/errors.ts";
+import type { Caller } from "../model/sandbox.ts";
+import { requireAdmin, requireUnlimited } from "../model/scope.ts";
+import type { Page, PageQuery } from "../ports/store.ts";
+import { type Action, actions, type Ended, type Recorded, recorded } from "./actions.ts";
+
+/** how long entries are collected, in ms */
+const collected = 100;
+/** most entries stored in one statement, and most that wait */
+const mostAtOnce = 100;
+const mostWaiting = 10_000;
+/** most characters of a text that callers choose, such as a path */
+const longestText = 256;
+const pruningRound = 10 * 60_000;
+/** entries deleted in one step, and the pause after it in ms: with SQLite every request waits while a step runs */
+const prunedAtOnce = 500;
+const pause = 5;
+
+type AuditContext = Pick<Context, "store" | "ids" | "now" | "limits" | "logError" | "origin">;
+
+export class Audit {
+  readonly #context: AuditContext;
+  /** begins the ids of this run, which end with a counter: entries of the same millisecond stay in order */
+  readonly #run: string;
+  #made = 0;
+  #waiting: AuditEntry[] = [];
+  #lost = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #round: NodeJS.Timeout | undefined;
+  readonly #writes = new SharedRun<void>();
+  readonly #prunes = new SharedRun<void>();
+  #closed = false;
+
+  constructor(context: AuditContext) {
+    this.#context = context;
+    this.#run = context.ids.run();
+  }
+
+  /** the services, whose changing calls get an entry each */
+  over<S extends Recorded>(services: S): S {
+    const record = this.#record.bind(this);
+    const names = Object.keys(actions) as (keyof Recorded)[]; // it has no other members
+    const all = names.map((name) => [name, recorded<object>(services[name], actions[name], record)]);
+    return { ...services, ...Object.fromEntries(all) };
+  }
+
+  /** starts the deletion of old entries */
+  open(): void {
+    const prune = () => void this.prune().catch(this.#context.logError);
+    prune();
+    this.#round = setInterval(prune, pruningRound).unref();
+  }
+
+  /** stores what waits */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#round);
+    await this.#prunes.current?.catch(() => undefined);
+    await this.#store();
+  }
+
+  /** the entries of the caller's team or, for an admin key, of all teams; the caller's own earlier calls are there */
+  async page(
+    caller: Caller,
+    { allTeams = false, ...query }: PageQuery & { allTeams?: boolean },
+  ): Promise<Page<AuditEntry>> {
+    if (allTeams) requireAdmin(caller, "the audit of all teams");
+    const { readOnly: _, ...limits } = caller.scope ?? {};
+    requireUnlimited({ ...caller, scope: limits }, "the audit");
+    await this.#store();
+    return this.#context.store.listAudit({ ...query, ...(!allTeams && { teamId: caller.teamId }) });
+  }
+
+  /** deletes entries that are too old or too many */
+  prune(): Promise<void> {
+    return this.#prunes.run(async () => {
+      const { store, now, limits } = this.#context;
+      const { auditRetention, auditKept } = limits;
+      if (auditRetention === 0 && auditKept === 0) return;
+      for (const { id: teamId } of await store.listTeams()) {
+        for (let deleted = 1; deleted > 0 && !this.#closed; ) {
+          deleted = await store.pruneAudit({
+            teamId,
+            ...(auditRetention > 0 && { from: now() - auditRetention }),
+            ...(auditKept > 0 && { newest: auditKept }),
+            limit: prunedAtOnce,
+          });
+          if (deleted > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+        }
+      }
+    });
+  }
+
+  #record(caller: Caller, { name, about }: Action, args: readonly unknown[], { result, error }: Ended): void {
+    const thing = about(args, result);
+    if (!thing) return;
+    const projectId: unknown = Reflect.get(caller, "projectId");
+    const { wire, address }: Origin = this.#context.origin?.() ?? {};
+    this.#waiting.push({
+      id: `aud_${this.#run}${(this.#made++).toString(36).padStart(8, "0")}`,
+      at: this.#context.now(),
+      teamId: caller.teamId,
+      ...(typeof projectId === "string" && { projectId }),
+      ...(caller.keyId !== undefined && { keyId: caller.keyId }),
+      ...(wire !== undefined && { wire }),
+      ...(address && { address }),
+      action: name,
+      ...(thing.target !== undefined && { target: shortened(thing.target) }),
+      ...(thing.sessionId !== undefined && { sessionId: shortened(thing.sessionId) }),
+      outcome: error === undefined ? "done" : isSandkeepError(error) ? error.code : "internal",
+    });
+    if (this.#waiting.length > mostWaiting) this.#lose();
+    this.#storeIn(collected);
+  }
+
+  #storeIn(ms: number): void {
+    // A failed attempt is made again, and its entries stay.
+    this.#timer ??= setTimeout(() => void this.#store().catch(() => undefined), ms).unref();
+  }
+
+  /** stores everything that waits at the time of the call */
+  async #store(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    // A run that is under way may have begun before the newest entries.
+    await this.#writes.current?.catch(() => undefined);
+    if (this.#waiting.length > 0) await this.#writes.run(() => this.#write());
+  }
+
+  async #write(): Promise<void> {
+    const { store, logError } = this.#context;
+    while (this.#waiting.length > 0) {
+      const some = this.#waiting.slice(0, mostAtOnce);
+      try {
+        await store.addAudit(some);
+      } catch (error) {
+        if (!this.#closed) this.#storeIn(retryAfter);
+        throw error;
+      }
+      const stored = new Set(some);
+      this.#waiting = this.#waiting.filter((entry) => !stored.has(entry));
+    }
+    if (this.#lost === 0) return;
+    logError(new Error(`${this.#lost} entries of the audit are lost: the database was away for too long`));
+    this.#lost = 0;
+  }
+
+  #lose(): void {
+    this.#waiting.shift();
+    this.#lost++;
+  }
+}
+
+/** wait after the database refused entries, in ms */
+const retryAfter = 1000;
+
+function shortened(text: string): string {
+  return text.length > longestText ? `${text.slice(0, longestText)}…` : text;
+}

@@ -1,0 +1,61 @@
+/** The audit: pages by time, of one team or all, and the deletion of its oldest entries. */
+
+import { describe, expect, test } from "vitest";
+import type { AuditEntry } from "../../../src/core/model/audit.ts";
+import type { Store } from "../../../src/core/ports/store.ts";
+import { freshStore, noon, type StoreHost } from "./host.ts";
+
+/** two entries of each ms */
+function entry(number: number, teamId = "team_1"): AuditEntry {
+  const id = `aud_${teamId}${String(number).padStart(4, "0")}`;
+  return { id, at: noon + Math.floor(number / 2), teamId, action: "session.stop", outcome: "done" };
+}
+
+const entries = (count: number, teamId?: string) => Array.from({ length: count }, (_, number) => entry(number, teamId));
+
+async function listed(store: Store, query: { teamId?: string; order?: "asc" | "desc" } = {}): Promise<AuditEntry[]> {
+  const all: AuditEntry[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = { order: "asc" as const, limit: 3, ...query, ...(cursor !== undefined && { cursor }) };
+    const { items, next } = await store.listAudit(page);
+    all.push(...items);
+    if (next === undefined) return all;
+    cursor = next;
+  }
+}
+
+export function auditSuite(host: () => StoreHost): void {
+  describe("the audit", () => {
+    test("entries come back as they were, once, by time and in pages, of one team or of all", async () => {
+      const store = await freshStore(host());
+      const origin = { projectId: "prj_1", keyId: "key_1", wire: "some", address: "2001:db8::1" };
+      const whole: AuditEntry = { ...entry(7), ...origin, target: "/ü/🏖", sessionId: "sbx_1", outcome: "not-found" };
+      await store.addAudit([...entries(7), whole]);
+      await store.addAudit([whole, ...entries(2, "team_2")]);
+      expect(await listed(store, { teamId: "team_1" })).toEqual([...entries(7), whole]);
+      expect(await listed(store, { teamId: "team_1", order: "desc" })).toEqual([...entries(7), whole].reverse());
+      expect(await listed(store)).toHaveLength(10);
+    });
+
+    test("a target that an engine cannot store does not lose its entry", async () => {
+      const store = await freshStore(host());
+      await store.addAudit([{ ...entry(0), target: "/a\0b\ud800" }]);
+      expect((await listed(store))[0]?.target).toMatch(/^\/a.+b.+$/);
+    });
+
+    test("entries that are too old or too many go, the oldest first and some at a time", async () => {
+      const store = await freshStore(host());
+      await store.addAudit([...entries(10), ...entries(10, "team_2")]);
+      const rule = { teamId: "team_1", limit: 2 };
+      expect(await store.pruneAudit({ ...rule, from: noon })).toBe(0);
+      expect(await store.pruneAudit({ ...rule, newest: 10 })).toBe(0);
+      expect(await store.pruneAudit({ ...rule, newest: 7 })).toBe(2);
+      expect(await store.pruneAudit({ ...rule, newest: 7 })).toBe(1);
+      expect(await listed(store, { teamId: "team_1" })).toEqual(entries(10).slice(3));
+      expect(await store.pruneAudit({ ...rule, from: noon + 2, newest: 7 })).toBe(1);
+      expect(await store.pruneAudit({ ...rule, from: noon + 2, newest: 5 })).toBe(1);
+      expect(await listed(store, { teamId: "team_1" })).toEqual(entries(10).slice(5));
+      expect(await listed(store, { teamId: "team_2" })).toHaveLength(10);
+    });
+  });
+}
