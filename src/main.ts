@@ -11,7 +11,7 @@ import type { Command } from "./cli/command.ts";
 import { CliError } from "./cli/errors.ts";
 import { messageOf, SandkeepError } from "./core/model/errors.ts";
 import { BrokenOutput, brokenPipe, type Output, outputUntilClosed } from "./daemon/signals.ts";
-import { compileCache, egressMain, launcher, redirects, root } from "./installation/installation.ts";
+import { compileCache, launcher, redirects, root } from "./installation/installation.ts";
 
 const usage = `Usage: sandkeep <command>
 
@@ -349,34 +349,11 @@ function realPath(path: string): string | undefined {
 
 async function doctor(args: string[]): Promise<number> {
   const { doctorCommand } = await import("./cli/commands/doctor.ts");
-  const { readHost } = await import("./cli/host/host.ts");
   const { defaultDataDir, readConfig } = await import("./config/config.ts");
-  const { tlsFactsOf } = await import("./config/tls-settings.ts");
-  const { heldIn, usualReserve } = await import("./runtime/linux/storage/disk-room.ts");
-  const { installedBuilds } = await import("./runtime/linux/host/other-builds.ts");
-  const { isReadOnly } = await import("./runtime/linux/storage/storage.ts");
-  const { findNativeProgram } = await import("./installation/native-program.ts");
-  const { hostView } = await import("./runtime/linux/images/host-view.ts");
-  const { commandAsRoot } = await import("./daemon/greeting.ts");
-  const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
+  const { hostFacts } = await import("./daemon/host-facts.ts");
   const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
-  const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
-  return await doctorCommand(args, {
-    facts: async (dataDir = home) => {
-      const view = await hostView().catch(() => undefined);
-      const config = readConfig([], process.env);
-      const { diskReserve } = config;
-      const reserve = (place: string) => ({ reserve: diskReserve ?? usualReserve(place), held: heldIn(place) });
-      const guest = findNativeProgram({ root, dataDir });
-      const egress = [process.execPath, egressMain];
-      const builds = guest === undefined ? [] : installedBuilds({ dataDir: resolve(dataDir), guest, egress });
-      const serveAsRoot = commandAsRoot(["serve"], process.env);
-      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly, builds, serveAsRoot };
-      const tls = tlsFactsOf(config, Date.now());
-      return readHost({ dataDir, compiled: guest !== undefined, tls, ...known });
-    },
-    print,
-  });
+  const facts = async (dataDir = home) => hostFacts(readConfig([], process.env), dataDir);
+  return await doctorCommand(args, { facts, print });
 }
 
 /** directories that may hold the key; root's daemon may let other users read it */

@@ -74,5 +74,6 @@ export const routes: Routes = {
   setQuota: "PUT /quota",
   listAudit: "GET /audit",
   getCapacity: "GET /host/capacity",
+  getDiagnosis: "GET /host/doctor",
   upgradeHost: "POST /upgrade",
 };

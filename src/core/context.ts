@@ -2,6 +2,7 @@
 
 import type { Events } from "./events/events.ts";
 import type { Origin } from "./model/audit.ts";
+import type { Diagnosis } from "./model/diagnosis.ts";
 import type { Ids } from "./model/ids.ts";
 import type { Session } from "./model/sandbox.ts";
 import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
@@ -43,6 +44,8 @@ export interface Context {
   about?: (about: About) => void;
   /** where the current call came from, for the audit */
   origin?: () => Origin;
+  /** examines the host; changes nothing */
+  diagnose?: () => Promise<Diagnosis>;
   /** called with each secret that passes through in the clear, so that the log never shows it */
   redact?: (secret: string) => void;
 }

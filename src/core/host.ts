@@ -1,7 +1,9 @@
 /** What an operator asks of a whole daemon: its numbers, and which of its processes are from an earlier build. */
 
+import { SharedRun } from "../base/single-flight.ts";
 import { defaultTeam } from "./access/access.ts";
 import type { Context } from "./context.ts";
+import type { Diagnosis } from "./model/diagnosis.ts";
 import { SandkeepError } from "./model/errors.ts";
 import type { Caller, SessionState } from "./model/sandbox.ts";
 import { requireUnlimited } from "./model/scope.ts";
@@ -24,6 +26,7 @@ type OpenSessions = Record<Exclude<SessionState, "stopped" | "failed" | "aborted
 
 export class Host {
   readonly #context: Context;
+  readonly #examinations = new SharedRun<Diagnosis>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -31,13 +34,19 @@ export class Host {
 
   /** requires a key without limits, or one that is only limited to reading */
   async vitals(caller: Caller): Promise<Vitals & { sessions: OpenSessions }> {
-    requireOperator(caller);
-    const { readOnly: _, ...limits } = caller.scope ?? {};
-    requireUnlimited({ ...caller, scope: limits }, "a look at the numbers of the whole host");
+    requireReader(caller, "a look at the numbers of the whole host");
     const { runtime, store } = this.#context;
     const sessions = { pending: 0, running: 0, paused: 0, snapshotting: 0, stopping: 0 };
     for (const { state } of await store.openSessions()) if (state in sessions) sessions[state as keyof OpenSessions]++;
     return { ...runtime.vitals(), sessions };
+  }
+
+  /** examines the host, with the same permission; concurrent calls share one examination */
+  async diagnosis(caller: Caller): Promise<Diagnosis> {
+    requireReader(caller, "an examination of the host");
+    const { diagnose } = this.#context;
+    if (!diagnose) throw new SandkeepError("unsupported", "Cannot examine the host: this daemon does not know how");
+    return this.#examinations.run(diagnose);
   }
 
   /** replaces processes of an earlier build on which no sandbox runs */
@@ -58,6 +67,13 @@ export class Host {
       ...(egress && { egress }),
     };
   }
+}
+
+/** refuses keys with other limits than reading, and those of other teams */
+function requireReader(caller: Caller, what: string): void {
+  requireOperator(caller);
+  const { readOnly: _, ...limits } = caller.scope ?? {};
+  requireUnlimited({ ...caller, scope: limits }, what);
 }
 
 /** refuses every team but the default one, whose key the daemon makes at its first start */

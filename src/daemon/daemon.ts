@@ -34,6 +34,7 @@ import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
 import type { Store } from "../core/ports/store.ts";
 import { areBound, type BoundPair, bindFirst } from "../core/recovery/identity.ts";
 import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
+import { diagnose } from "../host/diagnosis.ts";
 import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
 import { dashboardFiles, egressMain, isClone, root } from "../installation/installation.ts";
@@ -49,6 +50,7 @@ import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
+import { hostFacts } from "./host-facts.ts";
 import { apiLimits, coreLimits } from "./limits.ts";
 import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
 import { networkSecretsOf, trustOf } from "./network-secrets.ts";
@@ -337,6 +339,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     logError,
     about,
     origin,
+    diagnose: async () => diagnose(await hostFacts(config)),
     redact,
   };
 }

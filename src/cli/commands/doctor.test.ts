@@ -1,8 +1,8 @@
 /** Tests of `sandkeep doctor`: its diagnosis of good and bad hosts, and that it can read this one. */
 
 import { expect, test } from "vitest";
-import { diagnose } from "../host/diagnosis.ts";
-import { type HostFacts, readHost } from "../host/host.ts";
+import { diagnose } from "../../host/diagnosis.ts";
+import { type HostFacts, readHost } from "../../host/host.ts";
 import { doctorCommand } from "./doctor.ts";
 
 const good: HostFacts = {
@@ -180,11 +180,13 @@ test("this host can be examined, whatever it is", () => {
     packages: [],
     reserve: () => ({ reserve: 1, held: 0 }),
     isReadOnly: () => false,
+    limits: { sandboxes: 7, processes: 8 },
     serveAsRoot: "sudo sandkeep serve",
   });
   expect(facts).toMatchObject({
     platform: "linux",
     guest: { compiled: false },
+    limits: { sandboxes: 7, processes: 8 },
     store: { path: "/nowhere/to/be/found" },
   });
   expect(facts.memory.total).toBeGreaterThan(facts.memory.available);

@@ -1,9 +1,9 @@
 /** `sandkeep doctor`: the isolation that this host can provide, what is missing, and the command that adds it. */
 
+import { diagnose } from "../../host/diagnosis.ts";
+import type { HostFacts } from "../../host/host.ts";
 import { readArgs } from "../args.ts";
 import { CliError } from "../errors.ts";
-import { type Diagnosis, diagnose, type Finding } from "../host/diagnosis.ts";
-import type { HostFacts } from "../host/host.ts";
 
 export const doctorUsage = `Usage: sandkeep doctor [--json]
 
@@ -38,6 +38,9 @@ export async function doctorCommand(args: string[], { facts, print }: DoctorCont
   else for (const line of report(diagnosis)) print(line);
   return diagnosis.ok ? 0 : 1;
 }
+
+type Diagnosis = ReturnType<typeof diagnose>;
+type Finding = Diagnosis["findings"][number];
 
 const marks: Record<Finding["state"], string> = { ok: "ok", warning: "!!", missing: "NO" };
 

@@ -1,11 +1,11 @@
 /** `sandkeep drive`: durable volumes that sandboxes mount. */
 
+import { sizeInWords } from "../../base/size-in-words.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/egress-table.ts";
-import { sizeInWords } from "../print/output.ts";
 import { briefly, paperOf, table } from "../print/table.ts";
 import { bytesOf } from "../units.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";

@@ -2,7 +2,7 @@
  * An egress log as a table for people. Programs in a sandbox chose its text, so control characters are made visible.
  */
 
-import { sizeInWords } from "./output.ts";
+import { sizeInWords } from "../../base/size-in-words.ts";
 
 /** A line of the log as the daemon sends it; some stand for missing lines. */
 export interface EgressEvent {

@@ -1,11 +1,11 @@
 /** `sandkeep snapshot`, `fork` and `restore`: keep the files of a sandbox, copy it, bring it back. */
 
+import { sizeInWords } from "../../base/size-in-words.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/egress-table.ts";
-import { sizeInWords } from "../print/output.ts";
 import { briefly, paperOf, table } from "../print/table.ts";
 import { durationOf } from "../units.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";

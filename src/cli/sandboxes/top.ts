@@ -1,13 +1,14 @@
 /** `sandkeep top`: what the running sandboxes use, in a table that is drawn again and again. */
 
 import { eachBounded } from "../../base/each-bounded.ts";
+import { sizeInWords } from "../../base/size-in-words.ts";
 import { ApiError } from "../../client/client.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/egress-table.ts";
-import { memoryInWords, sizeInWords } from "../print/output.ts";
+import { memoryInWords } from "../print/output.ts";
 import { type Paper, paperOf, table } from "../print/table.ts";
 import { durationOf } from "../units.ts";
 import { sandboxesOf } from "./list.ts";

@@ -262,7 +262,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     deleteKey: onThing("key.delete"),
   },
   quotas: { get: unrecorded, set: { name: "quota.set", about: () => ({}) } },
-  host: { vitals: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
+  host: { vitals: unrecorded, diagnosis: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
 };
 
 /** the service, whose listed calls are passed to `record` when they have ended */

@@ -9,6 +9,7 @@ import { daemonOfFile } from "../../harness/daemon.ts";
 import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { DocumentClient, type Documented, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
 import { invalidRequests, minimal } from "./invalid-requests.ts";
+import { attachedTo } from "./terminal.ts";
 
 const daemon = daemonOfFile();
 let api: DocumentClient;
@@ -306,6 +307,12 @@ describe("valid requests", () => {
 
   test("the host's numbers, and an upgrade", async () => {
     expect((await call("getCapacity")).json.machines.running).toBeGreaterThan(0);
+    const { ok, isolation, findings } = (await call("getDiagnosis")).json;
+    expect([ok, isolation.length > 0]).toEqual([true, true]);
+    expect(findings).toContainEqual(expect.objectContaining({ name: "user", state: "ok", detail: "root", fix: null }));
+    for (const id of ["getCapacity", "getDiagnosis"]) {
+      expect((await api.send(id, { key: foreignKey })).status).toBe(403);
+    }
     await call("upgradeHost");
   });
 
@@ -378,35 +385,8 @@ describe("live", () => {
   });
 });
 
-interface Attached extends AsyncDisposable {
-  socket: WebSocket;
-  output(): string;
-  messages(): unknown[];
-}
-
-async function attached(command: string, from = 0, key = daemon().key): Promise<Attached> {
-  const address = `${daemon().url}/sandkeep/v1/sandboxes/story/commands/${command}/terminal?from=${from}`;
-  const socket = new WebSocket(address.replace("http", "ws"), ["sandkeep", `sandkeep.key.${key}`]);
-  socket.binaryType = "arraybuffer";
-  const parts: Buffer[] = [];
-  const messages: unknown[] = [];
-  socket.onmessage = ({ data }) => {
-    if (typeof data === "string") messages.push(JSON.parse(data));
-    else parts.push(Buffer.from(data));
-  };
-  await new Promise((resolve, reject) => {
-    socket.onopen = resolve;
-    socket.onerror = () => reject(new Error("The terminal was refused"));
-  });
-  return {
-    socket,
-    output: () => Buffer.concat(parts).toString(),
-    messages: () => messages,
-    async [Symbol.asyncDispose]() {
-      socket.close();
-    },
-  };
-}
+const attached = (command: string, from = 0, key = daemon().key) =>
+  attachedTo(`${daemon().url}/sandkeep/v1/sandboxes/story/commands/${command}/terminal?from=${from}`, key);
 
 describe("the last operations", () => {
   test("delete a snapshot, a key and the sandbox", async () => {

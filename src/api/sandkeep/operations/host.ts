@@ -32,6 +32,23 @@ const capacity = z
   })
   .meta({ id: "Capacity" });
 
+const finding = z.object({
+  name: z.string(),
+  state: z.enum(["ok", "warning", "missing"]).meta({
+    description: "`missing`: sandboxes cannot run. `warning`: they run with less",
+  }),
+  detail: z.string(),
+  fix: z.string().nullable().meta({ description: "The command that fixes it, for the host's root" }),
+});
+
+const diagnosis = z
+  .object({
+    ok: z.boolean().meta({ description: "Whether sandboxes can run" }),
+    isolation: z.array(z.string()).meta({ description: "What isolates a sandbox on this host" }),
+    findings: z.array(finding),
+  })
+  .meta({ id: "Diagnosis" });
+
 export function hostOperations({ core }: Dialect) {
   return [
     operation({
@@ -45,6 +62,21 @@ export function hostOperations({ core }: Dialect) {
       async run({ caller }) {
         const { machines, sessions, disk = null, openFiles, tcpMemory } = await core.host.vitals(caller);
         return { machines, sessions, disk, openFiles, tcpMemory };
+      },
+    }),
+    operation({
+      id: "getDiagnosis",
+      method: "GET",
+      path: "/host/doctor",
+      tag,
+      summary: "Examines the host, as `sandkeep doctor` does; needs a key of the team that runs the daemon",
+      description:
+        "It takes a second or more, since it looks at the host's files that sandboxes see. It changes nothing.",
+      about: "host",
+      answer: answers("What is fine, what limits sandboxes, and what prevents them", diagnosis),
+      async run({ caller }) {
+        const { ok, isolation, findings } = await core.host.diagnosis(caller);
+        return { ok, isolation, findings: findings.map(({ fix = null, ...found }) => ({ ...found, fix })) };
       },
     }),
     operation({

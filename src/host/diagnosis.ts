@@ -1,26 +1,9 @@
 /** What a host's facts mean for sandboxes: what is fine, what limits them, and what prevents them. */
 
-import { sizeInWords } from "../print/output.ts";
+import { sizeInWords } from "../base/size-in-words.ts";
+import type { Diagnosis, Finding } from "../core/model/diagnosis.ts";
 import type { HostFacts } from "./host.ts";
 import { hostLimits } from "./host-limits.ts";
-
-export interface Finding {
-  name: string;
-  /** `missing` means that sandboxes cannot run, `warning` that they run with less */
-  state: "ok" | "warning" | "missing";
-  /** a phrase */
-  detail: string;
-  /** the command that fixes it */
-  fix?: string;
-}
-
-export interface Diagnosis {
-  /** whether sandboxes can run */
-  ok: boolean;
-  /** phrases about the isolation of a sandbox on this host */
-  isolation: string[];
-  findings: Finding[];
-}
 
 export function diagnose(facts: HostFacts): Diagnosis {
   const findings = checks.flatMap((check) => check(facts));

@@ -1,7 +1,7 @@
 /** Kernel limits for the whole host, and whether they suffice for the configured number of sandboxes. */
 
 import { readFileSync } from "node:fs";
-import type { Finding } from "./diagnosis.ts";
+import type { Finding } from "../core/model/diagnosis.ts";
 
 export interface HostLimits {
   /** most sandboxes at once, and most processes of each */
@@ -45,10 +45,9 @@ const needed: Record<SettingName, (limits: HostLimits) => number> = {
 
 const names = Object.keys(needed) as SettingName[]; // the keys are written above
 
-export function readHostLimits(env: NodeJS.ProcessEnv): HostLimits {
+export function readHostLimits(configured: Pick<HostLimits, "sandboxes" | "processes">): HostLimits {
   return {
-    sandboxes: Number(env.SANDKEEP_MAX_SANDBOXES) || 1000,
-    processes: Number(env.SANDKEEP_MAX_PROCESSES) || 4096,
+    ...configured,
     settings: Object.fromEntries(
       names.flatMap((name) => {
         const value = setting(name);

@@ -87,6 +87,8 @@ export interface HostKnowledge {
   reserve(directory: string): { reserve: number; held: number };
   isReadOnly(store: string): boolean;
   builds: string[];
+  /** the configured number of sandboxes, and of processes in each */
+  limits: Pick<HostLimits, "sandboxes" | "processes">;
   tls?: TlsFacts | undefined;
   serveAsRoot: string;
 }
@@ -116,7 +118,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     guest: { compiled: known.compiled, compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
-    limits: readHostLimits(process.env),
+    limits: readHostLimits(known.limits),
     view: known.view,
     builds: known.builds,
     tls: known.tls,
