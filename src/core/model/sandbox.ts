@@ -79,6 +79,8 @@ export interface Sandbox extends Owned {
   ingress?: Ingress;
   /** data that dialects store for themselves, by dialect name */
   notes?: Record<string, TagValue>;
+  /** who made it: the key, and the API that was used */
+  madeBy?: { keyId?: string; wire?: string };
   /** drives by the path they are mounted on */
   mounts: Record<string, Mount>;
   region: string;

@@ -199,7 +199,7 @@ export interface ApiKey {
 /** fields to replace; undefined clears */
 type Changes<T> = { [K in keyof T]?: T[K] | undefined };
 export type SandboxChanges = Changes<
-  Omit<Sandbox, "teamId" | "projectId" | "id" | "name" | "createdAt" | "state" | "totals">
+  Omit<Sandbox, "teamId" | "projectId" | "id" | "name" | "createdAt" | "madeBy" | "state" | "totals">
 >;
 export type SessionChanges = Changes<
   Omit<Session, "teamId" | "projectId" | "id" | "state" | "sandboxId" | "createdAt">

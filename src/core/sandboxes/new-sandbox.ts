@@ -19,10 +19,12 @@ export interface Given {
   /** its own id, its first session's, and more */
   ids: Pick<Ids, "name" | "subdomain"> & { id: string; sessionId: string };
   snapshot: Snapshot | undefined;
+  /** the API that the caller used */
+  wire: string | undefined;
 }
 
 export function newSandbox(owner: Owner, spec: Draft, given: Given): Sandbox {
-  const { base, limits, at, timeout, mounts, ids, snapshot } = given;
+  const { base, limits, at, timeout, mounts, ids, snapshot, wire } = given;
   return {
     teamId: owner.teamId,
     projectId: owner.projectId,
@@ -45,6 +47,10 @@ export function newSandbox(owner: Owner, spec: Draft, given: Given): Sandbox {
     routes: routesFor(ids, spec.ports ?? [], []),
     ...(spec.ingress && { ingress: spec.ingress }),
     ...(spec.notes && { notes: spec.notes }),
+    madeBy: {
+      ...(owner.keyId !== undefined && { keyId: owner.keyId }),
+      ...(wire !== undefined && { wire }),
+    },
     mounts,
     region: spec.region ?? limits.defaultRegion,
     failoverRegions: spec.failoverRegions ?? [],

@@ -279,7 +279,8 @@ export class Sandboxes {
     const { id: sessionId, shortId } = this.#context.ids.session();
     const mounts = await this.#mounts(owner, spec.mounts ?? {});
     const ids = { ...this.#context.ids, id: this.#context.ids.sandbox(), sessionId };
-    const sandbox = newSandbox(owner, spec, { base, limits, at, timeout, mounts, ids, snapshot });
+    const wire = this.#context.origin?.().wire;
+    const sandbox = newSandbox(owner, spec, { base, limits, at, timeout, mounts, ids, snapshot, wire });
     requireElsewhere(sandbox);
     return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
   }

@@ -23,6 +23,7 @@ import { up as templates } from "./0013-templates.ts";
 import { up as adminKeys } from "./0014-admin-keys.ts";
 import { up as teamQuotas } from "./0015-team-quotas.ts";
 import { up as audit } from "./0016-audit.ts";
+import { up as madeBy } from "./0017-made-by.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -45,6 +46,7 @@ export const migrations: Migrations = {
   "0014-admin-keys": adminKeys,
   "0015-team-quotas": teamQuotas,
   "0016-audit": audit,
+  "0017-made-by": madeBy,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

@@ -52,6 +52,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   routes: "json",
   ingress: "json",
   notes: "json",
+  madeBy: "json",
   mounts: "json",
   region: "text",
   failoverRegions: "json",

@@ -41,6 +41,7 @@ function everything(): Partial<Sandbox> {
     ],
     ingress: { anyPort: true, isPrivate: true, host: "mask.example", wakes: true },
     notes: { wire: { list: ["é", null] } },
+    madeBy: { keyId: "key_1", wire: "some" },
     snapshotName: "at the end",
     mounts: { "/data": { driveId: "drv_1", drive: "data", mode: "snapshot" } },
     failoverRegions: ["sfo1", "fra1"],

@@ -193,7 +193,8 @@ test("environment variables are stored sealed, and reach commands, forks and lat
   const db = new DatabaseSync(join(daemon().dataDir, "sandkeep.db"));
   for (const table of ["sandboxes", "sessions"]) db.exec(`update ${table} set env = '{"WORD":"${word}"}'`);
   for (const column of ["parent_id", "root_id"]) db.exec(`alter table drives drop column ${column}`);
-  for (const column of ["ingress", "notes", "on_timeout"]) db.exec(`alter table sandboxes drop column ${column}`);
+  for (const column of ["ingress", "notes", "on_timeout", "made_by"])
+    db.exec(`alter table sandboxes drop column ${column}`);
   for (const column of ["resumed_at", "paused_at", "paused_ms"]) db.exec(`alter table sessions drop column ${column}`);
   const tables = ["audit", "template_logs", "template_tags", "template_builds", "templates", "secrets"];
   for (const table of tables) db.exec(`drop table ${table}`);

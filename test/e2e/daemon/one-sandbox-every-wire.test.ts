@@ -60,6 +60,10 @@ test("a sandbox is the same through every API, until its end", async () => {
   ];
   expect(await listed()).toEqual([both, both]);
 
+  // Our own API also says who made it.
+  const own = await raw(daemon(), "GET", "/sandkeep/v1/sandboxes/shared");
+  expect(own.json.madeBy).toEqual({ keyId: expect.stringMatching(/^key_/), wire: "vercel" });
+
   // E2B's SDK finds it by its metadata, under an id that stays when sessions change.
   const e2b = { apiKey: daemon().key, apiUrl: daemon().url, sandboxUrl: daemon().url };
   const asE2b = () => E2bSandbox.list({ ...e2b, query: { metadata: { team: "blue", run: "7" } } }).nextItems();
@@ -136,4 +140,12 @@ test("a sandbox is the same through every API, until its end", async () => {
   expect(await E2bSandbox.kill(seen?.sandboxId ?? "", e2b)).toBe(true);
   expect(await asE2b()).toEqual([]);
   expect((await raw(daemon(), "GET", "/v2/sandboxes/shared")).status).toBe(404);
+
+  // The audit has the changes through each of them.
+  const { entries } = (await raw(daemon(), "GET", "/sandkeep/v1/audit?limit=1000&order=asc")).json;
+  expect(entries[0]).toMatchObject({ wire: "vercel", action: "sandbox.create", target: "shared", outcome: "done" });
+  expect(entries).toContainEqual(expect.objectContaining({ wire: "veryfront", action: "session.stop" }));
+  for (const action of ["session.pause", "template.build", "sandbox.delete"]) {
+    expect(entries).toContainEqual(expect.objectContaining({ wire: "e2b", action, outcome: "done" }));
+  }
 });

@@ -52,6 +52,7 @@ describe("valid requests", () => {
       networkPolicy: { mode: "deny-all" },
       ports: [{ port: 3000, url: expect.stringContaining("http") }],
       session: { state: "running", sandbox: "story" },
+      madeBy: { keyId: expect.stringMatching(/^key_/), wire: "sandkeep" },
     });
     things.session = first.json.session.id;
     // The same request again gets the first answer; another one under this key is refused.

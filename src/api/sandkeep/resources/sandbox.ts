@@ -48,6 +48,12 @@ export const sandboxResource = z
     totals: z
       .object({ durationMs: duration, cpuMs: duration, bytesIn: bytes, bytesOut: bytes })
       .meta({ description: "Of all its sessions that have ended" }),
+    madeBy: z
+      .object({
+        keyId: z.string().nullable(),
+        wire: z.string().nullable().meta({ description: "The API that was used" }),
+      })
+      .meta({ description: "Who made it; null where that is not known" }),
     createdAt: time,
     updatedAt: time,
   })
@@ -87,6 +93,7 @@ export function printSandbox({ sandbox, session }: Booted, domain: string): z.in
       bytesIn: totals.ingressBytes,
       bytesOut: totals.egressBytes,
     },
+    madeBy: { keyId: sandbox.madeBy?.keyId ?? null, wire: sandbox.madeBy?.wire ?? null },
     createdAt: sandbox.createdAt,
     updatedAt: sandbox.updatedAt,
   };
