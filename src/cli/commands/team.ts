@@ -31,6 +31,7 @@ Limits:
   --sandboxes <number>     sandboxes that run or are paused
   --cpus <number>          processors of all of them
   --memory <size>          memory of all of them, such as 16g
+  --creates <number>       sandboxes created in a minute
 
 Options:
 ${daemonUsage}
@@ -64,6 +65,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     sandboxes: { type: "string" },
     cpus: { type: "string" },
     memory: { type: "string" },
+    creates: { type: "string" },
     ...daemonOptions,
   });
   if (values.help) return showUsage(quotaUsage, context);
@@ -74,6 +76,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ...(values.sandboxes !== undefined && { sandboxes: numberOf("--sandboxes", values.sandboxes) }),
     ...(values.cpus !== undefined && { vcpus: numberOf("--cpus", values.cpus) }),
     ...(values.memory !== undefined && { memory: memoryOf("--memory", values.memory) }),
+    ...(values.creates !== undefined && { createsPerMinute: numberOf("--creates", values.creates) }),
   };
   if (verb === undefined && Object.keys(body).length > 0)
     throw new CliError("Cannot change the quota", "write sandkeep quota set, and every limit that there is to be");
@@ -88,6 +91,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ["sandboxes", String(use.sandboxes), limit(limits.sandboxes, String)],
     ["cpus", String(use.vcpus), limit(limits.vcpus, String)],
     ["memory", memoryInWords(use.memory), limit(limits.memory, memoryInWords)],
+    ["creates a minute", String(use.createsPerMinute), limit(limits.createsPerMinute, String)],
   ];
   for (const line of table(["WHAT", "USED", "LIMIT"], rows, paperOf(context.output, context.environment)))
     context.print(line);

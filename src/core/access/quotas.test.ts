@@ -10,6 +10,7 @@ const caller = { teamId: session.teamId, admin: true };
 
 function fixture(quota: Quota, open: Session[] = []) {
   let stored = quota;
+  const clock = { now: 0 };
   const store = {
     findTeam: async (id: string) => ({ id, quota: stored }),
     setQuota: async (_: string, changed: Quota) => {
@@ -17,7 +18,8 @@ function fixture(quota: Quota, open: Session[] = []) {
     },
     openSessions: async () => open,
   };
-  return new Quotas({ store } as unknown as Context); // quotas use nothing else
+  const context = { store, now: () => clock.now } as unknown as Context; // quotas use nothing else
+  return Object.assign(new Quotas(context), { clock });
 }
 
 const starting = (id: string) => ({ ...session, id, state: "pending" as const });
@@ -40,7 +42,7 @@ test("a start that failed gives its place back, and one that is stored counts on
   (await quotas.reserve(starting("a")))[Symbol.dispose]();
   const second = await quotas.reserve(starting("b"));
   open.push(starting("b"));
-  expect((await quotas.get(caller)).use).toEqual({ sandboxes: 1, vcpus: 2, memory: 4096 });
+  expect((await quotas.get(caller)).use).toEqual({ sandboxes: 1, vcpus: 2, memory: 4096, createsPerMinute: 0 });
   second[Symbol.dispose]();
   await expect(quotas.reserve(starting("c"))).rejects.toMatchObject({ code: "limit" });
 });
@@ -53,6 +55,32 @@ test("processors and memory are sums, and sessions of other teams do not count",
   await expect(quotas.reserve(starting("b"))).rejects.toThrow("8192 MiB of memory at once");
   await quotas.set(caller, {});
   await quotas.reserve(starting("b"));
+});
+
+test("creates of the last minute count, also of sandboxes that ended; refused ones and resumes do not", async () => {
+  const quotas = fixture({ createsPerMinute: 2 });
+  const create = async (id: string) => (await quotas.reserve(starting(id), { creates: true }))[Symbol.dispose]();
+  await create("a");
+  quotas.clock.now = 30_000;
+  const starts = await Promise.allSettled(["b", "c"].map(create));
+  expect(starts).toMatchObject([
+    { status: "fulfilled" },
+    {
+      reason: {
+        code: "limit",
+        message: "Cannot create a sandbox: the team may create 2 in a minute, and this would be more",
+      },
+    },
+  ]);
+  await quotas.reserve(starting("resumed"));
+  expect((await quotas.get(caller)).use.createsPerMinute).toBe(2);
+  quotas.clock.now = 60_000;
+  await create("c");
+  await expect(create("d")).rejects.toMatchObject({ code: "limit" });
+  // A team without a quota is counted as well, for the one that it may get.
+  await quotas.set(caller, {});
+  await create("e");
+  expect((await quotas.get(caller)).use.createsPerMinute).toBe(3);
 });
 
 test("only an admin key sets a quota", async () => {

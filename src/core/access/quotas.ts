@@ -1,9 +1,11 @@
 /**
- * Quotas: how much of the host a team may use at once. All its sessions that are not over count, also paused ones, which
- * keep their memory. A start that would exceed a quota is refused before anything is stored.
+ * Quotas: how much of the host a team may use at once, and how many sandboxes it may create in a minute. All its sessions
+ * that are not over count, also paused ones, which keep their memory. A start that would exceed a quota is refused before
+ * anything is stored. A restart of the daemon forgets the creates of the last minute.
  */
 
 import { OrderedWork } from "../../base/ordered-work.ts";
+import { RecentCount } from "../../base/recent-count.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Quota, Session } from "../model/sandbox.ts";
@@ -14,7 +16,12 @@ export type QuotaUse = Required<Quota>;
 
 type Counted = Pick<Session, "id" | "teamId" | "vcpus" | "memory">;
 
-const units: Record<keyof Quota, string> = { sandboxes: "sandboxes", vcpus: "processors", memory: "MiB of memory" };
+const refusals: Record<keyof Quota, (most: number) => string> = {
+  sandboxes: (most) => `start a sandbox: the team may use ${most} sandboxes at once, and this would be more`,
+  vcpus: (most) => `start a sandbox: the team may use ${most} processors at once, and this would be more`,
+  memory: (most) => `start a sandbox: the team may use ${most} MiB of memory at once, and this would be more`,
+  createsPerMinute: (most) => `create a sandbox: the team may create ${most} in a minute, and this would be more`,
+};
 
 export class Quotas {
   readonly #context: Context;
@@ -24,13 +31,15 @@ export class Quotas {
   readonly #starting = new Map<string, Counted>();
   /** checks of one team, one after the other, so that two starts cannot both take the last place */
   readonly #checks = new OrderedWork();
+  /** the creates of each team that has created a sandbox */
+  readonly #creates = new Map<string, RecentCount>();
 
   constructor(context: Context) {
     this.#context = context;
   }
 
   async get({ teamId }: Caller): Promise<{ quota: Quota; use: QuotaUse }> {
-    return { quota: await this.#quotaOf(teamId), use: useOf(await this.#sessionsOf(teamId)) };
+    return { quota: await this.#quotaOf(teamId), use: await this.#useOf(teamId) };
   }
 
   /** replaces the whole quota; what runs already goes on */
@@ -42,22 +51,44 @@ export class Quotas {
     return this.get(caller);
   }
 
-  /** counts a session that is about to start, until the result is disposed; throws `limit` if it exceeds the quota */
-  async reserve({ id, teamId, vcpus, memory }: Counted): Promise<Disposable> {
+  /**
+   * counts a session that is about to start, until the result is disposed; throws `limit` if it exceeds the quota. The
+   * first session of a sandbox also counts as a create, whether or not it starts
+   */
+  async reserve({ id, teamId, vcpus, memory }: Counted, { creates = false } = {}): Promise<Disposable> {
     const quota = await this.#quotaOf(teamId);
     const reservation = { [Symbol.dispose]: () => void this.#starting.delete(id) };
     const names = Object.keys(quota) as (keyof Quota)[]; // a quota has no other members
-    if (names.length === 0) return reservation;
+    if (names.length === 0) {
+      if (creates) this.#createsOf(teamId).add();
+      return reservation;
+    }
     return this.#checks.run(teamId, async () => {
       const session = { id, teamId, vcpus, memory };
-      const use = useOf([...(await this.#sessionsOf(teamId)), session]);
+      const use = await this.#useOf(teamId, session);
+      const wanted = { ...use, createsPerMinute: creates ? use.createsPerMinute + 1 : 0 };
       for (const name of names) {
         const most = quota[name];
-        if (most !== undefined && use[name] > most) throw beyond(name, most);
+        if (most !== undefined && wanted[name] > most) throw beyond(name, most);
       }
+      if (creates) this.#createsOf(teamId).add();
       this.#starting.set(id, session);
       return reservation;
     });
+  }
+
+  #createsOf(teamId: string): RecentCount {
+    const { steady, now } = this.#context;
+    const creates = this.#creates.get(teamId) ?? new RecentCount(steady ?? now);
+    this.#creates.set(teamId, creates);
+    return creates;
+  }
+
+  async #useOf(teamId: string, ...more: Counted[]): Promise<QuotaUse> {
+    const sessions = [...(await this.#sessionsOf(teamId)), ...more];
+    const sum = (name: "vcpus" | "memory") => sessions.reduce((total, session) => total + session[name], 0);
+    const createsPerMinute = this.#creates.get(teamId)?.count ?? 0;
+    return { sandboxes: sessions.length, vcpus: sum("vcpus"), memory: sum("memory"), createsPerMinute };
   }
 
   #quotaOf(teamId: string): Promise<Quota> {
@@ -78,12 +109,6 @@ export class Quotas {
   }
 }
 
-function useOf(sessions: readonly Counted[]): QuotaUse {
-  const sum = (name: "vcpus" | "memory") => sessions.reduce((total, session) => total + session[name], 0);
-  return { sandboxes: sessions.length, vcpus: sum("vcpus"), memory: sum("memory") };
-}
-
 function beyond(name: keyof Quota, most: number): SandkeepError {
-  const message = `Cannot start a sandbox: the team may use ${most} ${units[name]} at once, and this would be more`;
-  return new SandkeepError("limit", message, { about: { kind: "sandbox" } });
+  return new SandkeepError("limit", `Cannot ${refusals[name](most)}`, { about: { kind: "sandbox" } });
 }

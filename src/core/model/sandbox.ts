@@ -13,13 +13,15 @@ export interface Team {
   quota?: Quota;
 }
 
-/** How much of the host a team may use at once; a limit that is not set does not exist. */
+/** How much of the host a team may use; a limit that is not set does not exist. */
 export interface Quota {
   /** that run or are paused */
   sandboxes?: number;
   vcpus?: number;
   /** MiB */
   memory?: number;
+  /** new sandboxes and forks within a minute, also those that have ended */
+  createsPerMinute?: number;
 }
 
 export interface Project {

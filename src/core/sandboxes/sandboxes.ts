@@ -307,7 +307,7 @@ export class Sandboxes {
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
     this.#options.boots.requireRoom();
-    using _ = await this.#options.quotas.reserve(session);
+    using _ = await this.#options.quotas.reserve(session, { creates: true });
     const { store, now, logError } = this.#context;
     const running = await this.#options.boots.boot(sandbox, session, {
       recorded: this.#record({ sandbox, session }),

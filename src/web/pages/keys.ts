@@ -95,6 +95,7 @@ function Quota({ quota: { limits, use } }: { quota: Output<"getQuota"> }) {
     { title: "sandboxes", used: use.sandboxes, limit: limits.sandboxes },
     { title: "vCPUs", used: use.vcpus, limit: limits.vcpus },
     { title: "memory, MiB", used: use.memory, limit: limits.memory },
+    { title: "creates in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
   ];
   return html`<dl class="facts block">${rows.map(
     ({ title, used, limit }) => html`<div><dt>${title}</dt><dd class="cell2">

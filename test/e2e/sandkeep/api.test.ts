@@ -279,6 +279,10 @@ describe("valid requests", () => {
     const admin = { name: "x", admin: true };
     expect((await api.send("createKey", { key: foreignKey, body: admin })).status).toBe(403);
     await call("deleteSandbox", { query, params: { sandbox: "theirs" } });
+    await call("setQuota", { query, body: { createsPerMinute: 0 } });
+    const tooOften = await api.send("createSandbox", { key: foreignKey, body: { name: "again" } });
+    expect([tooOften.status, tooOften.json.error.message]).toEqual([429, expect.stringContaining("in a minute")]);
+    await call("setQuota", { query, body: {} });
   });
 
   test("the audit has each change of every team, where it came from, and no secret", async () => {

@@ -1,4 +1,4 @@
-/** Quotas: how much of the host a team may use at once, and how much it uses. */
+/** Quotas: how much of the host a team may use, and how much it uses. */
 
 import { z } from "zod";
 import type { Quota } from "../../../core/model/sandbox.ts";
@@ -12,18 +12,26 @@ const newQuota = z
     sandboxes: z.int().min(0).optional().meta({ description: "Sandboxes that run or are paused" }),
     vcpus: z.number().min(0).optional().meta({ description: "Processors of all of them" }),
     memory: z.int().min(0).optional().meta({ description: "MiB of all of them" }),
+    createsPerMinute: z
+      .int()
+      .min(0)
+      .optional()
+      .meta({ description: "New sandboxes and forks, also those that have ended" }),
   })
   .meta({ id: "NewQuota", description: "A limit that is left out does not exist" });
 
-const amounts = z.object({ sandboxes: z.int(), vcpus: z.number(), memory: z.number() });
+const amounts = z.object({ sandboxes: z.int(), vcpus: z.number(), memory: z.number(), createsPerMinute: z.int() });
 const quotaResource = z
   .object({
     limits: z.object({
       sandboxes: z.int().nullable(),
       vcpus: z.number().nullable(),
       memory: z.int().nullable().meta({ description: "MiB" }),
+      createsPerMinute: z.int().nullable(),
     }),
-    use: amounts.meta({ description: "Of all sandboxes of the team that run or are paused" }),
+    use: amounts.meta({
+      description: "Of all sandboxes of the team that run or are paused; creates are those of the last minute",
+    }),
   })
   .meta({ id: "Quota" });
 
@@ -49,11 +57,12 @@ export function quotaOperations({ core }: Dialect) {
       about: "team",
       body: newQuota,
       answer: answers("The quota", quotaResource),
-      async run({ caller, body: { sandboxes, vcpus, memory } }) {
+      async run({ caller, body: { sandboxes, vcpus, memory, createsPerMinute } }) {
         const quota: Quota = {
           ...(sandboxes !== undefined && { sandboxes }),
           ...(vcpus !== undefined && { vcpus }),
           ...(memory !== undefined && { memory }),
+          ...(createsPerMinute !== undefined && { createsPerMinute }),
         };
         return printQuota(await core.quotas.set(caller, quota));
       },
@@ -62,6 +71,6 @@ export function quotaOperations({ core }: Dialect) {
 }
 
 function printQuota({ quota, use }: { quota: Quota; use: Required<Quota> }): z.input<typeof quotaResource> {
-  const { sandboxes = null, vcpus = null, memory = null } = quota;
-  return { limits: { sandboxes, vcpus, memory }, use };
+  const { sandboxes = null, vcpus = null, memory = null, createsPerMinute = null } = quota;
+  return { limits: { sandboxes, vcpus, memory, createsPerMinute }, use };
 }
