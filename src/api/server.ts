@@ -12,7 +12,7 @@ import { clients } from "./default-dialect.ts";
 import { createE2b } from "./e2b/e2b.ts";
 import { createInstavm } from "./instavm/instavm.ts";
 import { forBrowsers, preflight } from "./kit/browsers.ts";
-import type { ApiDialect, PortNames, Service, ServiceLimits } from "./kit/dialect.ts";
+import type { ApiDialect, ExamplePlace, PortNames, Service, ServiceLimits } from "./kit/dialect.ts";
 import { isOwnHost } from "./kit/hosts.ts";
 import { type Connection, json } from "./kit/http.ts";
 import { MountTable } from "./kit/mount-table.ts";
@@ -56,7 +56,8 @@ export function createApi(options: ApiOptions): Api {
     publicUrl: () => options.publicUrl().replace(/\/$/, ""),
     limits: { ...ownLimits, ...options.limits },
   };
-  const dashboard = options.dashboard && createDashboard(service, options.dashboard);
+  const examples = (at: ExamplePlace) => dialects.flatMap((dialect) => dialect.examples?.(at) ?? []);
+  const dashboard = options.dashboard && createDashboard(service, options.dashboard, examples);
   const dialects: ApiDialect[] = [
     // First, because requests to a sandbox say so in a header, whatever their path.
     createE2b(service),

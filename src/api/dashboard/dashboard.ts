@@ -9,6 +9,7 @@
  *   GET    /ui/session      renews the session of a visitor
  *   DELETE /ui/session      signs out
  *   POST   /ui/links        with a key: a link that signs a browser in once
+ *   GET    /ui/examples     how programs use a sandbox, or make one, over each dialect
  */
 
 import { Hono } from "hono";
@@ -17,7 +18,7 @@ import { isSandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import { BrowserSessions, type Sender, senderOf } from "../kit/browser-sessions.ts";
-import type { ApiDialect, Service } from "../kit/dialect.ts";
+import type { ApiDialect, Example, ExamplePlace, Service } from "../kit/dialect.ts";
 import { addressOf, bodyText, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { retryAfter, statuses } from "../kit/refusal.ts";
@@ -35,11 +36,18 @@ const credentials = z.union([
   z.strictObject({ once: z.string().regex(/^[0-9a-f]{32}$/) }),
 ]);
 const longestBody = 16_384;
+/** they become part of lines that people paste into shells, so they must be safe there */
+const word = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/);
+const exampleQuery = z.strictObject({ name: word.optional(), id: word.optional(), sessionId: word.optional() });
 
 /** how long a link of POST /ui/links is valid, in ms */
 const linkLifetime = 60_000;
 
-export function createDashboard(service: Service, files: DashboardFiles): Dashboard {
+export function createDashboard(
+  service: Service,
+  files: DashboardFiles,
+  examples: (at: ExamplePlace) => Example[],
+): Dashboard {
   const { core, logError, clock, publicUrl } = service;
   const sessions = new BrowserSessions(service);
   const links = new OneTimeLinks(clock);
@@ -77,6 +85,12 @@ export function createDashboard(service: Service, files: DashboardFiles): Dashbo
   app.post("/ui/links", async (c) => {
     const { code, expiresAt } = links.make(await authenticate({ access: core.access }, c.req), linkLifetime);
     return json({ url: `${publicUrl()}/ui/#once=${code}`, expiresAt }, 201, { "cache-control": "no-store" });
+  });
+  app.get("/ui/examples", async (c) => {
+    await sessions.authenticate(senderOf(c.req.raw));
+    const { name, id, sessionId } = parsed(exampleQuery, c.req.query());
+    const isKnown = name !== undefined && id !== undefined && sessionId !== undefined;
+    return json({ examples: examples({ url: publicUrl(), ...(isKnown && { sandbox: { name, id, sessionId } }) }) });
   });
   app.get("/ui/v/:hash/:path{.+}", (c) => {
     const asset = assets.find(c.req.param("hash"), c.req.param("path"));

@@ -3,6 +3,7 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { envdMounts } from "./envd/envd.ts";
+import { e2bExamples } from "./examples.ts";
 import { Interpreters } from "./interpreter/interpreters.ts";
 import { IssuedTokens } from "./issued-tokens.ts";
 import { lifecycleRoutes } from "./lifecycle.ts";
@@ -33,6 +34,7 @@ export function createE2b(service: Service): ApiDialect {
   const dialect: Dialect = { ...service, schemas: schemas(service.limits), issued, interpreters };
   const app = controlPlane(dialect);
   return {
+    examples: e2bExamples,
     ports: portNames(dialect),
     wire: "e2b",
     mounts: [

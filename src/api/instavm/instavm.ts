@@ -3,6 +3,7 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { egressRoutes } from "./egress.ts";
+import { instavmExamples } from "./examples.ts";
 import { executionRoutes } from "./executions.ts";
 import { fileRoutes } from "./files.ts";
 import { keyRoutes } from "./keys.ts";
@@ -28,6 +29,7 @@ export function createInstavm(service: Service): ApiDialect {
   const terminals = new Ptys(dialect);
   return {
     wire: "instavm",
+    examples: instavmExamples,
     mounts: [{ path: paths, app: instavmApi(dialect, terminals), forPages: true }],
     upgrade: (request, socket, head) => terminals.upgrade(request, socket, head),
   };

@@ -14,6 +14,22 @@ export interface ApiDialect {
   ports?: PortNames;
   /** answers a protocol upgrade, such as to WebSocket, and returns true if the request belongs to this dialect */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+  /** how programs use a sandbox over this dialect; the dashboard shows it to people who want to copy it */
+  examples?(at: ExamplePlace): Example[];
+}
+
+export interface ExamplePlace {
+  /** the address of the daemon */
+  url: string;
+  /** the sandbox to use; without one, an example makes a new one */
+  sandbox?: { name: string; id: string; sessionId: string };
+}
+
+export interface Example {
+  /** the client's name */
+  title: string;
+  /** lines for a shell or a file */
+  text: string;
 }
 
 /** How a dialect's clients name ports of sandboxes in headers, and prove that they may reach private ones. */

@@ -6,6 +6,7 @@
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { authenticated, foreignOriginResponse, metadataResponse, resourceOf } from "./access.ts";
+import { mcpExamples } from "./examples.ts";
 import { serverFactory } from "./factory.ts";
 import { type Family, families } from "./families.ts";
 import { LegacySessions } from "./legacy.ts";
@@ -18,7 +19,7 @@ const paths = families.map(({ path }) => path.slice(1)).join("|");
 const path = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
 
 export function createMcp(service: Service): ApiDialect {
-  return { wire: "mcp", mounts: [{ path, app: mcpApi(service) }] };
+  return { wire: "mcp", examples: mcpExamples, mounts: [{ path, app: mcpApi(service) }] };
 }
 
 function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {

@@ -11,6 +11,7 @@ import { BrowserSessions, senderOf } from "../kit/browser-sessions.ts";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { abortWhenEnded, type Connection, json } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
+import { ownExamples } from "./examples.ts";
 import { type OpenApi, openApi } from "./frame/openapi.ts";
 import { referencePage } from "./frame/reference-page.ts";
 import { serve } from "./frame/router.ts";
@@ -55,6 +56,7 @@ export function createSandkeep(service: Service): ApiDialect {
   };
   return {
     wire: "sandkeep",
+    examples: ownExamples,
     mounts: [
       { path: /^\/metrics$/, app: metricsApi(service) },
       { path: /^\/sandkeep\/v1(\/|$)/, app: whenAsked, forPages: true },

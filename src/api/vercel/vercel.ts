@@ -6,6 +6,7 @@ import { json } from "../kit/http.ts";
 import { accountRoutes, loginRoutes } from "./account.ts";
 import { commandRoutes, stdinRoute } from "./commands.ts";
 import { driveRoutes } from "./drives.ts";
+import { vercelExamples } from "./examples.ts";
 import { fileRoutes } from "./files.ts";
 import { Interactive, interactiveRoutes } from "./interactive.ts";
 import { defaultLimits } from "./limits.ts";
@@ -25,6 +26,7 @@ export function createVercel(service: Service, jwks: () => object): ApiDialect {
   const login = vercelLogin(dialect);
   return {
     wire: "vercel",
+    examples: vercelExamples,
     mounts: [
       { path: /^\/\.well-known\/jwks$/, app: { fetch: () => json(jwks()) } },
       { path: /^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/, app: login },

@@ -3,6 +3,7 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { commandRoutes } from "./commands.ts";
+import { veryfrontExamples } from "./examples.ts";
 import { fileRoutes } from "./files.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
 import { schemas } from "./schemas.ts";
@@ -11,6 +12,7 @@ import { sessionRoutes } from "./sessions.ts";
 export function createVeryfront(service: Service): ApiDialect {
   return {
     wire: "veryfront",
+    examples: veryfrontExamples,
     mounts: [{ path: /^\/(sandbox-sessions|veryfront)(\/|$)/, app: veryfrontApi(service), forPages: true }],
   };
 }
