@@ -11,6 +11,7 @@ export const routes: Routes = {
   deleteSandbox: "DELETE /sandboxes/{sandbox}",
   resumeSandbox: "POST /sandboxes/{sandbox}/resume",
   forkSandbox: "POST /sandboxes/{sandbox}/fork",
+  listActivity: "GET /activity",
   listSessions: "GET /sessions",
   getSession: "GET /sessions/{session}",
   stopSession: "POST /sessions/{session}/stop",

@@ -23,6 +23,7 @@ import { Routes } from "./network/routes.ts";
 import type { Machine } from "./ports/runtime.ts";
 import { Descriptions } from "./recovery/descriptions.ts";
 import { Quarantine } from "./recovery/quarantine.ts";
+import { Activities } from "./sandboxes/activities.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
 import { Secrets } from "./secrets/secrets.ts";
 import { Activity } from "./sessions/activity.ts";
@@ -47,6 +48,7 @@ export interface Core extends Guarded {
   access: Access;
   quotas: Quotas;
   audit: Audit;
+  activities: Activities;
   policies: NetworkPolicies;
   host: Host;
   /** recovers what an earlier daemon left, and starts the timers */
@@ -139,6 +141,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   return {
     ...services,
     audit,
+    activities: new Activities(services),
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     async open({ keepAll = false } = {}) {
       await recover({ context, transitions, activity, endings, commands, pauses, descriptions, watch });

@@ -16,6 +16,7 @@ import { type OpenApi, openApi } from "./frame/openapi.ts";
 import { referencePage } from "./frame/reference-page.ts";
 import { serve } from "./frame/router.ts";
 import { metricsApi } from "./metrics.ts";
+import { activityOperations } from "./operations/activity.ts";
 import { auditOperations } from "./operations/audit.ts";
 import { commandOperations } from "./operations/commands.ts";
 import { driveOperations } from "./operations/drives.ts";
@@ -99,6 +100,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
 export function operationsOf(dialect: Dialect) {
   return [
     ...sandboxOperations(dialect),
+    ...activityOperations(dialect),
     ...sessionOperations(dialect),
     ...commandOperations(dialect),
     ...fileOperations(dialect),

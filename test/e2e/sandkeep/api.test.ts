@@ -63,6 +63,15 @@ describe("valid requests", () => {
     expect((await call("listSandboxes", { query: { tag: "suite=api" } })).json.sandboxes).toEqual([first.json]);
     expect((await call("countSandboxes", { query: { state: ["running", "paused"] } })).json).toEqual({ count: 1 });
     expect((await call("countSandboxes", { query: { image: "none" } })).json).toEqual({ count: 0 });
+    expect((await call("listActivity", { query: { sandbox: ["story", "nothing"] } })).json).toEqual({
+      activity: [
+        {
+          sandbox: "story",
+          command: null,
+          load: { processors: expect.any(Number), memory: expect.any(Number), processes: expect.any(Number) },
+        },
+      ],
+    });
   });
 
   test("pages of a list have a cursor, and a cursor of another list is refused", async () => {
