@@ -21,6 +21,11 @@ export const signInProblem = signal("");
 /** whether the last request reached the daemon, and since when it did not */
 export const away = signal<number | undefined>(undefined);
 
+export function isAdmin(): boolean {
+  const who = visitor.value;
+  return who !== undefined && who !== "unknown" && who.admin;
+}
+
 export function binding(): string {
   return localStorage.getItem(place) ?? "";
 }

@@ -61,6 +61,12 @@ export function line(command: string, args: readonly string[]): string {
   return visible([command, ...args].map(quoted).join(" "));
 }
 
+/** the same, without the shell around a line that somebody typed */
+export function commandLine(command: string, args: readonly string[]): string {
+  const [flag, text = ""] = args;
+  return command === "sh" && flag === "-c" && args.length === 2 ? visible(text) : line(command, args);
+}
+
 function quoted(word: string): string {
   return /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,12 +1,13 @@
 /** The dashboard in a real browser, against a real daemon. */
 
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
+import { accessibilityProblems } from "./accessibility.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 
 const daemon = daemonOfFile();
@@ -53,6 +54,8 @@ test("a link signs in once, and then the key does", async () => {
 
 test("the list is live, and shows hostile tags as text", async () => {
   const { page, complaints } = await signedIn(browser, daemon());
+  await page.keyboard.press("g");
+  await page.keyboard.press("s");
   await client.call("createSandbox", { body: { name: "lively", tags: { evil: hostile }, networkPolicy: "deny-all" } });
   const row = page.getByRole("row").filter({ hasText: "lively" });
   await row.getByRole("img", { name: "running" }).waitFor();
@@ -60,6 +63,9 @@ test("the list is live, and shows hostile tags as text", async () => {
   expect(await row.getByText("\\u{202e}").count()).toBe(1);
   await page.getByLabel("Filter sandboxes").fill("state:stopped");
   await page.getByText("0 of 1").waitFor();
+  await page.getByRole("button", { name: "Save view" }).click();
+  await page.getByRole("link", { name: "state:stopped 0" }).waitFor();
+  await page.getByRole("button", { name: "Forget the view" }).click();
   await page.getByLabel("Filter sandboxes").fill("");
   await client.call("stopSession", { params: { sandbox: "lively" } });
   await row.getByRole("img", { name: "stopped" }).waitFor();
@@ -70,48 +76,127 @@ test("the list is live, and shows hostile tags as text", async () => {
   await page.context().close();
 });
 
-test("a person makes a sandbox with the keyboard, runs a command, and uses its terminal", async () => {
-  const { page, complaints } = await signedIn(browser, daemon());
+test("a person makes, uses, copies and deletes a sandbox with the keyboard alone", async () => {
+  const { page, complaints } = await newPage(browser);
+  await page.goto(`${daemon().url}/ui/`);
+  await page.getByLabel("Paste an API key").waitFor();
+  await page.keyboard.type(daemon().key);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "There is no sandbox yet" }).waitFor();
+  await page.getByLabel("Lines for curl").waitFor();
   await page.keyboard.press("n");
   await page.keyboard.type("desk");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("deny-all");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "desk" }).waitFor();
 
-  await page
-    .getByLabel("Command to run in a shell")
-    .fill(`printf '%s' ${JSON.stringify(hostile)}; echo wrong >&2; exit 3`);
+  // The terminal: colours by value, and the same shell after a reload.
+  await page.keyboard.press("t");
+  const screen = page.locator(".shell .xterm-rows");
+  await page.getByText("connected").waitFor();
+  await page.keyboard.type('echo $((6 * 7))"-answers"; printf "\\033[38;2;1;200;3mgreen\\033[0m\\n"\n');
+  await screen.getByText("42-answers").waitFor();
+  await page.reload();
+  await screen.getByText("42-answers").waitFor();
+  await page.keyboard.type("getent hosts refused.example.com; echo ag''ain\n");
+  await screen.getByText("again", { exact: true }).waitFor();
+  await page.keyboard.press("Control+Shift+Backslash");
+
+  // The refusal, and a policy that allows it, as a difference.
+  await page.keyboard.press("6");
+  await page.getByText("the policy is deny-all").first().waitFor();
+  await page.getByRole("button", { name: "Allow…" }).first().focus();
+  await page.keyboard.press("Enter");
+  await page.getByText("+ refused.example.com").waitFor();
+  await page.getByText("- deny-all").waitFor();
+  await page.getByRole("button", { name: "Apply to desk" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByText("custom · 1 name").waitFor();
+
+  // A command from the palette, whose hostile output stays text.
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox").waitFor();
+  await page.keyboard.insertText(`>printf '%s' ${JSON.stringify(hostile)}; echo wrong >&2; exit 3`);
   await page.keyboard.press("Enter");
   await page.getByLabel("Output").getByText("wrong").waitFor();
   await page.getByText("3 exit code").waitFor();
   await expectHarmless(page);
 
-  await page.getByRole("tab", { name: "Terminal" }).click();
-  const screen = page.locator(".shell .xterm-rows");
-  await page.getByText("connected").waitFor();
-  await page.keyboard.type('echo $((6 * 7))"-answers"; printf "\\033[38;2;1;200;3mgreen\\033[0m\\n"\n');
-  await screen.getByText("42-answers").waitFor();
-  // The shell goes on while the page is away.
-  await page.reload();
-  await screen.getByText("42-answers").waitFor();
-  await page.keyboard.type("echo ag''ain\n");
-  await screen.getByText("again", { exact: true }).waitFor();
-  // Another tab, and back again, is the same shell.
-  await page.goto(`${daemon().url}/ui/sandboxes/desk?tab=terminal`);
-  await screen.getByText("again", { exact: true }).waitFor();
+  // A snapshot, a copy, back to the first one, and the end of the copy.
+  await page.keyboard.press("p");
+  await page.getByText("Snapshot of desk made").waitFor();
+  await page.keyboard.press("f");
+  await page.getByRole("heading", { name: / desk$/ }).waitFor({ state: "detached" });
+  const copy = decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1) ?? "");
+  await page.getByRole("heading", { name: copy }).waitFor();
+  await page.keyboard.press("]");
+  await page.getByRole("heading", { name: / desk$/ }).waitFor();
+  await page.keyboard.press("[");
+  await page.getByRole("heading", { name: copy }).waitFor();
+  await page.keyboard.press(".");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete…" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).focus();
+  await page.keyboard.press("Enter");
+
+  // The list: rows by key, with one left.
+  await page.getByText("1 of 1").waitFor();
+  const row = page.getByRole("row").filter({ hasText: "desk" });
+  await row.getByText("exit 3").waitFor();
+  await row.locator(".spark").waitFor({ state: "attached" });
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByText("1 selected").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("1 selected").waitFor({ state: "detached" });
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "desk" }).waitFor();
+
+  // What this person did is in the audit, and the daemon has examined its host.
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  await page.getByRole("row").filter({ hasText: "sandbox.delete" }).filter({ hasText: copy }).waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("h");
+  await page.getByText("Sandboxes can run here").waitFor();
   expect(complaints).toEqual([]);
   await page.context().close();
 });
 
-test("files, ports, snapshots, egress and usage of a sandbox are shown", async () => {
+test("files, ports, snapshots, egress, usage and events of a sandbox are shown and changed", async () => {
   const params = { sandbox: "desk" };
   const name = `<img src=x onerror=globalThis.pwned=1>.txt`;
   const query = { path: `/tmp/page/${name}` };
   await client.call("writeFile", { params, query, bytes: `<script>globalThis.pwned=1</script>\n` });
+  const svg = { path: "/tmp/page/drawn.svg" };
+  await client.call("writeFile", { params, query: svg, bytes: `<svg onload="globalThis.pwned=1"></svg>` });
   const { page, complaints } = await signedIn(browser, daemon());
   const at = (tab: string, more = "") => page.goto(`${daemon().url}/ui/sandboxes/desk?tab=${tab}${more}`);
   await at("files", "&folder=/tmp/page");
+  await page.getByRole("button", { name: "drawn.svg" }).click();
+  await page.getByLabel("Content").getByText("<svg").waitFor();
   await page.getByRole("button", { name: "onerror" }).click();
   await page.getByLabel("Content").getByText("<script>").waitFor();
+  await page.getByRole("button", { name: "Edit" }).click();
+  await page.getByRole("textbox", { name: "Content of" }).fill("changed\n");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByLabel("Content").getByText("changed").waitFor();
+  expect(await (await client.send("readFile", { params, query })).text()).toBe("changed\n");
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download" }).click(),
+  ]);
+  expect(await readFile(await download.path(), "utf8")).toBe("changed\n");
+  await page
+    .locator('input[type="file"]')
+    .setInputFiles({ name: "sent.txt", mimeType: "text/html", buffer: Buffer.from("sent") });
+  await page.getByRole("button", { name: "sent.txt" }).waitFor();
+  await page.getByLabel("New folder").fill("made");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "made" }).click();
+  await page.getByText("This folder is empty").waitFor();
 
   await at("ports");
   await page.getByLabel("Port", { exact: true }).fill("3000");
@@ -119,34 +204,31 @@ test("files, ports, snapshots, egress and usage of a sandbox are shown", async (
   await page.getByRole("link", { name: /^http/ }).waitFor();
 
   await at("snapshots");
-  await page.getByText("There is no snapshot").waitFor();
-  await page.keyboard.press("p");
-  await page.getByRole("row").filter({ hasText: "desk" }).waitFor();
+  await page.getByRole("row").filter({ hasText: "manual" }).first().waitFor();
+  await at("events");
+  await page.getByRole("row").filter({ hasText: "session.running" }).waitFor();
+  await at("use");
+  await page.getByRole("region", { name: "curl" }).getByText("/sandboxes/desk/commands").waitFor();
 
-  await client.call("setNetworkPolicy", { params, body: { networkPolicy: "deny-all" } });
-  const body = { command: "sh", args: ["-c", "getent hosts refused.example.com; true"] };
+  // Dragging over the end of the tape leaves out what came earlier, in every tab.
+  const body = { command: "sh", args: ["-c", "echo early"] };
   const { id } = await client.call("startCommand", { params, body });
   await client.call("waitForCommand", { params: { ...params, command: id } });
-  await at("egress");
-  await page.getByRole("row").filter({ hasText: "refused.example.com" }).first().waitFor();
-  await page.getByRole("button", { name: "Allow…" }).click();
-  await page.getByText("+ refused.example.com").waitFor();
-  await page.getByRole("button", { name: "Apply to desk" }).click();
-  await page.getByText("custom · 1 names").waitFor();
-
-  // Dragging over the start of the tape leaves out what came later.
   await at("commands");
-  const tape = page.getByRole("img", { name: /^Time line: 1 sessions, 1 snapshots, / });
-  await page.getByRole("button", { name: /getent/ }).waitFor();
+  const tape = page.getByRole("img", { name: /^Time line: / });
+  await page.getByRole("button", { name: "echo early" }).waitFor();
   const { x, y, width } = (await tape.boundingBox()) ?? { x: 0, y: 0, width: 0 };
-  await page.mouse.move(x + 1, y + 20);
+  await page.mouse.move(x + 1, y + 4);
   await page.mouse.down();
-  await page.mouse.move(x + width * 0.01 + 1, y + 20, { steps: 3 });
+  await page.mouse.move(x + width * 0.01 + 1, y + 4, { steps: 3 });
   await page.mouse.up();
-  await page.getByRole("button", { name: /getent/ }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "echo early" }).waitFor({ state: "detached" });
   expect(new URL(page.url()).searchParams.has("from")).toBe(true);
+  await page.keyboard.press("6");
+  await page.getByText("0 allowed").waitFor();
   await page.getByRole("button", { name: "Show all" }).click();
-  await page.getByRole("button", { name: /getent/ }).waitFor();
+  await page.getByText("Time line as a table").click();
+  await page.getByRole("cell", { name: "echo early" }).waitFor();
 
   await at("usage");
   await page.getByRole("img", { name: /^Memory/ }).waitFor();
@@ -156,56 +238,43 @@ test("files, ports, snapshots, egress and usage of a sandbox are shown", async (
 });
 
 const places = [
+  "overview",
   "sandboxes",
-  ...["terminal", "commands", "files", "ports", "snapshots", "egress", "usage"].map(
+  ...["terminal&beside=egress", "commands", "files", "ports", "snapshots", "egress", "usage", "events", "use"].map(
     (tab) => `sandboxes/desk?tab=${tab}`,
   ),
-  ...["snapshots", "images", "drives", "keys", "events", "host"],
+  ...["snapshots", "images", "drives", "usage", "keys", "events", "audit", "doctor", "nowhere", "sandboxes/nothing"],
 ];
 
 test("every page is accessible in both themes and three widths, and never scrolls sideways", async () => {
   const wrong: string[] = [];
-  for (const colorScheme of ["light", "dark"] as const) {
-    const { page, complaints } = await signedIn(browser, daemon(), {
-      colorScheme,
-      bypassCSP: true,
-      reducedMotion: "reduce",
-    });
-    for (const place of places) {
-      await page.goto(`${daemon().url}/ui/${place}`);
-      await page.locator("h1").first().waitFor({ state: "attached" });
-      await page.locator(".waiting").waitFor({ state: "detached" });
-      await page.evaluate(axe.source);
-      for (const width of [1440, 1024, 390]) {
-        await page.setViewportSize({ width, height: 800 });
-        const found = await page.evaluate(async () => {
-          const { axe: checker } = globalThis as unknown as { axe: { run(): Promise<AxeResults> } };
-          const { violations } = await checker.run();
-          const isWide = document.documentElement.scrollWidth > innerWidth;
-          return [
-            ...violations.map(
-              ({ id, nodes }) =>
-                `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`,
-            ),
-            ...(isWide ? ["scrolls sideways"] : []),
-          ];
-        });
-        wrong.push(...found.map((sentence) => `${place} ${colorScheme} ${width}: ${sentence}`));
-      }
-    }
-    expect(complaints).toEqual([]);
-    await page.context().close();
+  const { page, complaints } = await signedIn(browser, daemon(), { bypassCSP: true, reducedMotion: "reduce" });
+  for (const place of places) {
+    await page.goto(`${daemon().url}/ui/${place}`);
+    await page.locator("h1, .empty").first().waitFor({ state: "attached" });
+    await page.waitForFunction(() => document.querySelector(".waiting") === null);
+    wrong.push(...(await accessibilityProblems(page, place)));
+  }
+  for (const [key, title] of [
+    ["?", "Keys"],
+    ["Control+k", "Go to, or do"],
+    ["n", "New sandbox"],
+  ] as const) {
+    await page.goto(`${daemon().url}/ui/sandboxes`);
+    await page.getByRole("heading", { name: "Sandboxes" }).waitFor({ state: "attached" });
+    await page.keyboard.press(key);
+    await page.getByRole("dialog", { name: title }).waitFor();
+    wrong.push(...(await accessibilityProblems(page, title)));
   }
   expect(wrong).toEqual([]);
+  expect(complaints.filter((each) => !each.includes("/sandboxes/nothing"))).toEqual([]);
+  await page.context().close();
 });
-
-interface AxeResults {
-  violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-}
 
 test("a page keeps its rows and its session while the daemon restarts, and then goes on", async () => {
   await client.call("createSandbox", { body: { name: "before", persistent: false, networkPolicy: "deny-all" } });
   const { page } = await signedIn(browser, daemon());
+  await page.goto(`${daemon().url}/ui/sandboxes`);
   const rows = page.getByRole("row");
   await rows.filter({ hasText: "before" }).waitFor();
   await daemon().kill9();

@@ -45,6 +45,7 @@ export function page({ base, extension }: { base: string; extension: string }): 
 <link rel="stylesheet" href="${base}/web/tokens.css">
 <link rel="stylesheet" href="${base}/web/frame.css">
 <link rel="stylesheet" href="${base}/web/views.css">
+<link rel="stylesheet" href="${base}/web/sandbox.css">
 ${preloaded.map((name) => `<link rel="modulepreload" href="${address(name)}">`).join("\n")}
 <script type="module" src="${address("web/main")}"></script>
 </head>

@@ -11,7 +11,7 @@ export type Sandbox = Output<"getSandbox">;
 export type Change = Output<"readEvents">["events"][number];
 
 /** by name, which is unique in a project */
-const known = new Map<string, Signal<Sandbox>>();
+const entries = new Map<string, Signal<Sandbox>>();
 /** names, newest first */
 export const names = signal<readonly string[]>([]);
 /** "loading" until the first list is complete */
@@ -21,20 +21,26 @@ export const changes = signal<readonly Change[]>([]);
 /** the current time, for ages and remaining times; changes every second */
 export const now = signal(Date.now());
 
-export const running = computed(() => names.value.filter((name) => known.get(name)?.value.state === "running").length);
+/** all sandboxes, newest first; with very many of them, a moment behind their own signals */
+export const everything = signal<readonly Sandbox[]>([]);
+export const running = computed(() => everything.value.filter(({ state }) => state === "running").length);
 
 const mostChanges = 500;
 const mostAtOnce = 4;
 /** a stream that no one looks at gives its connection to other tabs after this time, in ms */
 const hiddenPatience = 10_000;
+/** more sandboxes than these are counted and filtered only every so many ms */
+const many = 1000;
+const manyPause = 500;
 
 export function sandbox(name: string): Sandbox | undefined {
-  // A view that asks for a name draws itself again when names come and go.
-  return names.value.includes(name) ? known.get(name)?.value : undefined;
+  const entry = entries.get(name);
+  // A view that asks for an unknown name draws itself again when names come and go.
+  return entry ? entry.value : void names.value;
 }
 
-export function all(): Sandbox[] {
-  return names.value.flatMap((name) => known.get(name)?.value ?? []);
+export function known(name: string): boolean {
+  return entries.has(name);
 }
 
 /** called with every event from now on; returns how to stop */
@@ -71,9 +77,10 @@ export function startLive(): () => void {
     clearTimeout(hiding);
     document.removeEventListener("visibilitychange", seen);
     stream.abort();
-    known.clear();
+    entries.clear();
     batch(() => {
       names.value = [];
+      everything.value = [];
       changes.value = [];
       progress.value = "loading";
     });
@@ -86,7 +93,9 @@ async function followed(signal: AbortSignal, from: string | undefined, reached: 
     try {
       if (after === undefined) {
         // The cursor comes first: what changes while the list is read is then in the stream.
-        after = (await client.call("readEvents", { signal })).next;
+        const { events, next } = await client.call("readEvents", { signal });
+        after = next;
+        changes.value = events.toReversed().slice(0, mostChanges);
         await readAll(signal);
       }
       for await (const event of client.events({ after }, signal)) {
@@ -107,11 +116,11 @@ async function readAll(signal: AbortSignal): Promise<void> {
   const found: Sandbox[] = [];
   let cursor: string | undefined;
   do {
-    const query = { limit: 100, ...(cursor !== undefined && { cursor }) };
+    // The first page is small, so that rows show soon.
+    const query = cursor === undefined ? { limit: 100 } : { limit: 1000, cursor };
     const page = await client.call("listSandboxes", { query, signal });
     found.push(...page.sandboxes);
     cursor = page.next ?? undefined;
-    // The first rows show before the last ones are read.
     show(found, cursor === undefined);
   } while (cursor !== undefined);
 }
@@ -121,22 +130,39 @@ function show(found: readonly Sandbox[], isComplete: boolean): void {
     for (const each of found) put(each);
     if (!isComplete) return;
     const present = new Set(found.map(({ name }) => name));
-    for (const name of known.keys()) if (!present.has(name)) known.delete(name);
-    order();
+    for (const name of entries.keys()) if (!present.has(name)) entries.delete(name);
     progress.value = "complete";
   });
-  if (!isComplete) order();
+  order();
 }
 
 function put(value: Sandbox): void {
-  const entry = known.get(value.name);
+  const entry = entries.get(value.name);
   if (entry) entry.value = value;
-  else known.set(value.name, signal(value));
+  else entries.set(value.name, signal(value));
+  publish();
 }
 
 function order(): void {
-  const sorted = [...known.values()].map((entry) => entry.peek()).sort((a, b) => b.createdAt - a.createdAt);
-  names.value = sorted.map(({ name }) => name);
+  const sorted = [...entries.values()].map((entry) => entry.peek()).sort((a, b) => b.createdAt - a.createdAt);
+  batch(() => {
+    names.value = sorted.map(({ name }) => name);
+    if (entries.size <= many || everything.value.length === 0) everything.value = sorted;
+    else publish();
+  });
+}
+
+let isPublishing = false;
+
+/** brings `everything` up to date soon */
+function publish(): void {
+  if (isPublishing) return;
+  isPublishing = true;
+  const pause = entries.size > many ? manyPause : 0;
+  setTimeout(() => {
+    isPublishing = false;
+    everything.value = names.value.flatMap((name) => entries.get(name)?.peek() ?? []);
+  }, pause);
 }
 
 /** names of sandboxes to be read again */
@@ -146,12 +172,16 @@ let waiting: Change[] = [];
 let isScheduled = false;
 let reading = 0;
 
+/** the last change of a session's state, by the name of its sandbox; shown before the sandbox is read again */
+const told = new Map<string, Change>();
+
 function take(event: Change): void {
   waiting.push(event);
   if (typeof event.sandbox === "string" && !event.type.startsWith("snapshot.")) {
     if (event.type === "sandbox.deleted") gone.add(event.sandbox);
     else gone.delete(event.sandbox);
     stale.add(event.sandbox);
+    if (event.type.startsWith("session.")) told.set(event.sandbox, event);
   }
   if (isScheduled) return;
   isScheduled = true;
@@ -167,20 +197,33 @@ function apply(): void {
   batch(() => {
     changes.value = [...taken.toReversed(), ...changes.value].slice(0, mostChanges);
     for (const name of gone) {
-      known.delete(name);
+      entries.delete(name);
       stale.delete(name);
     }
     if (gone.size > 0) order();
     gone.clear();
+    for (const event of told.values()) showState(event);
+    told.clear();
     for (const event of taken) for (const listener of listeners) listener(event);
   });
   refresh();
+}
+
+function showState({ type, sandbox: name, at, reason }: Change): void {
+  const entry = entries.get(String(name));
+  if (!entry) return;
+  const old = entry.peek();
+  // The daemon names events after the states.
+  const state = type.slice("session.".length) as Sandbox["state"];
+  const endReason = typeof reason === "string" ? reason : null;
+  put({ ...old, state, stateChangedAt: at, session: { ...old.session, state, endReason } });
 }
 
 function refresh(): void {
   while (reading < mostAtOnce && stale.size > 0) {
     const [name = ""] = stale;
     stale.delete(name);
+    if (leaving.has(name)) continue;
     reading++;
     void reread(name).finally(() => {
       reading--;
@@ -189,10 +232,26 @@ function refresh(): void {
   }
 }
 
+/** names of sandboxes that this page deletes; asking for them again would only fail */
+const leaving = new Set<string>();
+
+/** deletes a sandbox with `work`, which returns whether it did */
+export async function leave(name: string, work: () => Promise<boolean>): Promise<boolean> {
+  leaving.add(name);
+  const isGone = await work();
+  leaving.delete(name);
+  if (isGone) {
+    entries.delete(name);
+    stale.delete(name);
+    order();
+  } else await reread(name);
+  return isGone;
+}
+
 /** reads a sandbox again, such as after a change of our own */
 export async function reread(name: string): Promise<void> {
   try {
-    const isNew = !known.has(name);
+    const isNew = !entries.has(name);
     const value = await client.call("getSandbox", { params: { sandbox: name } });
     batch(() => {
       put(value);
@@ -200,7 +259,7 @@ export async function reread(name: string): Promise<void> {
     });
   } catch (error) {
     if (!(error instanceof Error) || !("status" in error) || error.status !== 404) return;
-    known.delete(name);
+    entries.delete(name);
     order();
   }
 }

@@ -11,6 +11,8 @@ const crawler = {
   image: "Node:24",
   tags: { suite: "api", n: 1 },
   createdAt: now - 2 * hour,
+  session: { expiresAt: now + hour },
+  madeBy: { keyId: "key_1", wire: "mcp" },
 };
 
 test.each([
@@ -32,6 +34,13 @@ test.each([
   ["created:<1h", false],
   ["created:>1h", true],
   ["created:soon", false],
+  ["via:mcp,sandkeep", true],
+  ["-via:mcp", false],
+  ["key:key_1", true],
+  ["key:key_2", false],
+  ["ends:<2h", true],
+  ["ends:<15m", false],
+  ["ends:>15m", true],
 ])("the filter %j", (query, isFound) => {
   expect(filterOf(query, now)(crawler)).toBe(isFound);
 });

@@ -1,14 +1,18 @@
 /**
  * The filter of the list of sandboxes:
  *
- *   state:running  image:node  tag:suite  tag:suite=api  created:<6h  free text  -anything
+ *   state:running  image:node  tag:suite  tag:suite=api  created:<6h  ends:<15m  via:mcp  free text  -anything
  *
  * All words must match. A word that begins with "-" must not match.
  */
 
 import type { Sandbox } from "./live.ts";
 
-type Test = (sandbox: Pick<Sandbox, "name" | "state" | "image" | "tags" | "createdAt">) => boolean;
+type Test = (
+  sandbox: Pick<Sandbox, "name" | "state" | "image" | "tags" | "createdAt" | "madeBy"> & {
+    session: { expiresAt: number | null };
+  },
+) => boolean;
 
 export function filterOf(query: string, now: number): Test {
   const tests = query
@@ -23,12 +27,15 @@ export function filterOf(query: string, now: number): Test {
 }
 
 function testOf(word: string, now: number): Test {
-  const [, key = "", value = ""] = /^(state|image|tag|created):(.+)$/.exec(word) ?? [];
+  const [, key = "", value = ""] = /^(state|image|tag|created|ends|via|key):(.+)$/.exec(word) ?? [];
   const wanted = value.toLowerCase().split(",");
   if (key === "state") return ({ state }) => wanted.includes(state);
   if (key === "image") return ({ image }) => wanted.some((part) => (image ?? "").toLowerCase().includes(part));
   if (key === "tag") return ({ tags }) => wanted.some((part) => hasTag(tags, part));
-  if (key === "created") return createdWithin(value, now);
+  if (key === "created") return timeTest(value, ({ createdAt }) => now - createdAt);
+  if (key === "via") return ({ madeBy }) => wanted.includes(madeBy.wire ?? "");
+  if (key === "key") return ({ madeBy }) => madeBy.keyId !== null && wanted.includes(madeBy.keyId.toLowerCase());
+  if (key === "ends") return timeTest(value, ({ session }) => (session.expiresAt ?? Number.POSITIVE_INFINITY) - now);
   const text = word.toLowerCase();
   return ({ name, image, tags }) =>
     [name, image ?? "", ...tagsOf(tags)].some((each) => each.toLowerCase().includes(text));
@@ -48,9 +55,10 @@ export function tagsOf(tags: Sandbox["tags"]): string[] {
 
 const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-function createdWithin(value: string, now: number): Test {
+/** "<6h": whether less than six hours lie between a moment of the sandbox and now */
+function timeTest(value: string, msOf: (sandbox: Parameters<Test>[0]) => number): Test {
   const [, sign, count, unit = ""] = /^([<>])(\d+)([smhd])$/.exec(value) ?? [];
   if (sign === undefined) return () => false;
-  const age = Number(count) * (unitMs[unit] ?? 0);
-  return ({ createdAt }) => (sign === "<" ? now - createdAt < age : now - createdAt > age);
+  const limit = Number(count) * (unitMs[unit] ?? 0);
+  return (sandbox) => (sign === "<" ? msOf(sandbox) < limit : msOf(sandbox) > limit);
 }

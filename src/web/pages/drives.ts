@@ -1,10 +1,13 @@
-/** Drives: durable volumes that sandboxes mount. */
+/** Drives: durable volumes that sandboxes mount. Make one, copy one, delete one. */
 
+import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
+import { act } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
+import { Question } from "../parts/dialog.ts";
 import { Rows } from "../parts/rows.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
@@ -17,23 +20,60 @@ const heads = [
   { title: "Written by", column: "c-image" },
   { title: "Size", column: "c-age num" },
   { title: "Age", column: "c-age num" },
+  { title: "Actions", column: "c-acts", isUnseen: true },
 ];
 
 export function DrivesPage() {
+  const [asking, setAsking] = useState<Drive | undefined>(undefined);
   const answer = useAnswer(
     "drives",
-    (signal) => client.call("listDrives", { query: { limit: 100 }, signal }),
+    (signal) => client.call("listDrives", { query: { limit: 1000 }, signal }),
     ({ type }) => type.startsWith("drive.") || type.startsWith("session."),
   );
+  const create = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement)) return;
+    const drive = String(new FormData(form).get("name") ?? "");
+    const made = await act("Cannot make the drive", () => client.call("putDrive", { params: { drive }, body: {} }));
+    if (made) form.reset();
+  };
+  const copyOf = (name: string) => {
+    const taken = new Set(answer.value?.drives.map((each) => each.name));
+    let number = 2;
+    while (taken.has(`${name}-${number}`)) number++;
+    return `${name}-${number}`;
+  };
+  const fork = ({ name }: Drive) =>
+    act(`Cannot copy ${name}`, () =>
+      client.call("forkDrive", { params: { drive: name }, body: { name: copyOf(name) } }),
+    );
+  const remove = ({ name }: Drive) =>
+    act(`Cannot delete ${name}`, () => client.call("deleteDrive", { params: { drive: name } }));
   const row = (each: Drive) => html`<tr data-row>
     <th scope="row" class="mono">${visible(each.name)}</th>
     <td class="c-image">${each.sandbox === null ? "—" : html`<a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a>`}</td>
     <td class="num">${size(each.maxSize)}</td>
     <td class="num" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
+    <td class="c-acts"><div class="acts">
+      <button type="button" class="small" onClick=${() => void fork(each)}>Copy</button>
+      <button type="button" class="small danger" onClick=${() => setAsking(each)}>Delete…</button>
+    </div></td>
   </tr>`;
   const drives = answer.value?.drives;
-  return html`<h1 class="unseen">Drives</h1><${Unanswered} answer=${answer} />
-    ${drives?.length === 0 && html`<p class="empty">There is no drive.</p>`}
+  return html`<h1 class="unseen">Drives</h1>
+    <form class="run" onSubmit=${create}>
+      <label for="drive-name">New drive</label>
+      <input id="drive-name" name="name" required placeholder="name" pattern="[A-Za-z0-9][A-Za-z0-9._\\-]{0,127}" />
+      <button type="submit">Create</button>
+    </form>
+    <${Unanswered} answer=${answer} />
+    ${drives?.length === 0 && html`<p class="empty">There is no drive. A drive keeps files apart from sandboxes, which mount it.</p>`}
     ${drives && drives.length > 0 && html`<${Rows} label="Drives" heads=${heads} items=${drives} keyOf=${(each: Drive) => each.id} row=${row} />`}
-    ${answer.value?.next && html`<p class="block">Only the newest 100 are shown.</p>`}`;
+    ${answer.value?.next && html`<p class="note">Only the newest 1000 are shown.</p>`}
+    ${
+      asking &&
+      html`<${Question} title="Delete drive" verb="Delete" text=${`The files of ${visible(asking.name)} are lost.`}
+        close=${() => setAsking(undefined)} act=${() => void remove(asking)} />`
+    }`;
 }

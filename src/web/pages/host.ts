@@ -1,35 +1,73 @@
-/** What the host has and uses. */
+/** What the host has and uses, and what limits sandboxes on it, each with the command that repairs it. */
 
+import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
+import { copy } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
+import { Icon } from "../parts/icon.ts";
 import { client } from "../session.ts";
-import { size } from "../text.ts";
+import { size, visible } from "../text.ts";
 
 const every = 5000;
 
 export function HostPage() {
+  return html`<div class="doctor"><h1 class="unseen">Doctor</h1><${Numbers} /><${Findings} /></div>`;
+}
+
+function Numbers() {
   const answer = useAnswer(`host ${Math.floor(now.value / every)}`, (signal) => client.call("getCapacity", { signal }));
-  if (!answer.value) return html`<h1 class="unseen">Host</h1><${Unanswered} answer=${answer} />`;
+  if (!answer.value) return html`<${Unanswered} answer=${answer} />`;
   const { machines, sessions, disk, openFiles, tcpMemory } = answer.value;
-  const numbers: [string, string | number][] = [
+  const numbers: [string, string | number, string?][] = [
     ["machines that run", machines.running],
-    ["paused machines", machines.paused],
-    ["prepared machines, hot", machines.hot],
-    ["prepared machines, warm", machines.warm],
+    ["paused", machines.paused],
+    ["in the pool", machines.hot + machines.warm, `${machines.hot} hot`],
     ...Object.entries(sessions).map(([state, count]): [string, number] => [`sessions ${state}`, count]),
-    ...(disk?.places ?? []).map(({ place, free, reserve }): [string, string] => [
+    ...(disk?.places ?? []).map(({ place, free, reserve }): [string, string, string] => [
       place === "disk" ? "free on the disk" : "free in the store",
-      `${size(free)} (${size(reserve)} are kept free)`,
+      size(free),
+      `${size(reserve)} kept free`,
     ]),
-    ["open files", `${openFiles.now} of ${openFiles.most}`],
-    ["memory of TCP, pages", `${tcpMemory.now} of ${tcpMemory.most}`],
+    ["open files", openFiles.now.toLocaleString("en"), `of ${openFiles.most.toLocaleString("en")}`],
+    ["pages of TCP memory", tcpMemory.now.toLocaleString("en"), `of ${tcpMemory.most.toLocaleString("en")}`],
   ];
-  return html`<h1 class="unseen">Host</h1>
-    ${disk?.isGrowthStopped && html`<p class="notice problem" role="alert">The disk is almost full, so sandboxes cannot grow.</p>`}
-    <div class="rows" tabindex="0" role="region" aria-label="Host"><table>
-      <thead><tr><th scope="col">What</th><th scope="col" class="num">Now</th></tr></thead>
-      <tbody>${numbers.map(([title, value]) => html`<tr><th scope="row">${title}</th><td class="num">${value}</td></tr>`)}</tbody>
-    </table></div>`;
+  return html`${disk?.isGrowthStopped && html`<p class="notice problem" role="alert">The disk is almost full, so sandboxes cannot grow.</p>`}
+    <dl class="figures">${numbers.map(
+      ([title, value, more]) =>
+        html`<div><dt>${title}</dt><dd>${value}${more && html`<small> ${more}</small>`}</dd></div>`,
+    )}</dl>`;
+}
+
+const words = { ok: "fine", warning: "limits", missing: "prevents" };
+const order = { missing: 0, warning: 1, ok: 2 };
+
+function Findings() {
+  const answer = useAnswer("doctor", (signal) => client.call("getDiagnosis", { signal }));
+  if (!answer.value) {
+    return answer.problem === ""
+      ? html`<p class="waiting" role="status">Examining the host …</p>`
+      : html`<${Unanswered} answer=${answer} />`;
+  }
+  const { ok, isolation, findings } = answer.value;
+  const sorted = findings.toSorted((a, b) => order[a.state] - order[b.state]);
+  const wrong = findings.filter(({ state }) => state !== "ok").length;
+  return html`<div class="ph"><b>${ok ? "Sandboxes can run here" : "Sandboxes cannot run here"}</b>
+      <span>${wrong === 0 ? "nothing limits them" : `${wrong} of ${findings.length} findings need a look`}</span>
+      <button type="button" class="small gap" onClick=${answer.reread}>Examine again</button></div>
+    <ul class="findings">${sorted.map((each) => html`<${Finding} value=${each} />`)}</ul>
+    <p class="note">A sandbox is isolated by ${visible(isolation.join(", "))}.</p>`;
+}
+
+function Finding({ value: { name, state, detail, fix } }: { value: Output<"getDiagnosis">["findings"][number] }) {
+  const kind = { ok: "quiet", warning: "pause", missing: "fail" }[state];
+  return html`<li>
+    <span class=${`verdict-word ${kind}`}>${state === "ok" ? "✓" : html`<${Icon} name="warning" />`} ${words[state]}</span>
+    <b>${visible(name)}</b><span>${visible(detail)}</span>
+    ${
+      fix !== null &&
+      html`<span class="fix"><code>${visible(fix)}</code><button type="button" class="small" onClick=${() => void copy(fix)}>Copy</button></span>`
+    }
+  </li>`;
 }

@@ -55,14 +55,14 @@ export function KeysPage() {
     <td class="num">${each.lastUsedAt === null ? "never" : span(now.value - each.lastUsedAt)}</td>
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
-    <td><button type="button" class="danger" onClick=${() => setAsking(each)}>Delete…</button></td>
+    <td><button type="button" class="small danger" onClick=${() => setAsking(each)}>Delete…</button></td>
   </tr>`;
   const keys = answer.value?.keys;
   return html`<h1 class="unseen">Keys and quotas</h1>
     ${quota.value && html`<${Quota} quota=${quota.value} />`}
     <form class="run" onSubmit=${create}>
       <label for="key-name">New key</label><input id="key-name" name="name" required maxlength="128" placeholder="name" />
-      <label><input type="checkbox" name="readOnly" /> read only</label>
+      <label class="check"><input type="checkbox" name="readOnly" /> read only</label>
       <button type="submit">Create</button>
     </form>
     <${Unanswered} answer=${answer} />
@@ -92,14 +92,15 @@ function mayWords({ admin, readOnly, projectId, policyCeiling }: Key): string {
 
 function Quota({ quota: { limits, use } }: { quota: Output<"getQuota"> }) {
   const rows = [
-    { title: "sandboxes", used: use.sandboxes, limit: limits.sandboxes },
+    { title: "running sandboxes", used: use.sandboxes, limit: limits.sandboxes },
     { title: "vCPUs", used: use.vcpus, limit: limits.vcpus },
     { title: "memory, MiB", used: use.memory, limit: limits.memory },
+    { title: "made in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
     { title: "creates in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
   ];
-  return html`<dl class="facts block">${rows.map(
-    ({ title, used, limit }) => html`<div><dt>${title}</dt><dd class="cell2">
-      <span>${used}${limit === null ? "" : ` / ${limit}`}</span>${limit !== null && html`<${Bar} part=${used / Math.max(1, limit)} />`}
-    </dd></div>`,
+  return html`<dl class="figures">${rows.map(
+    ({ title, used, limit }) => html`<div><dt>${title}</dt>
+      <dd>${used}<small>${limit === null ? " no limit" : ` / ${limit}`}</small></dd>
+      ${limit !== null && html`<${Bar} part=${used / Math.max(1, limit)} isLow=${used / Math.max(1, limit) > 0.85} />`}</div>`,
   )}</dl>`;
 }

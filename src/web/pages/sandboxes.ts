@@ -1,18 +1,26 @@
 /** The list of sandboxes, and the page of one. */
 
-import { useState } from "preact/hooks";
-import { all, now, progress, type Sandbox, sandbox } from "../data/live.ts";
-import { filterOf, tagsOf } from "../data/query.ts";
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { activityOf, look, watchActivity } from "../data/activity.ts";
+import { everything, now, progress, type Sandbox, sandbox } from "../data/live.ts";
+import { tagsOf } from "../data/query.ts";
+import { chosen, cursor, found, neighbour, type SortKey, selected, sortOf, toggle } from "../data/selection.ts";
+import { addView, removeView, views } from "../data/views.ts";
 import { html } from "../html.ts";
-import { copy, remove, stop } from "../parts/acts.ts";
+import { fork, remove, stop } from "../parts/acts.ts";
 import { Question } from "../parts/dialog.ts";
+import { Exit } from "../parts/exit.ts";
+import { FirstSandbox } from "../parts/first-sandbox.ts";
+import { Icon } from "../parts/icon.ts";
+import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
-import { Bar } from "../parts/meters.ts";
+import { Bar, Spark } from "../parts/meters.ts";
 import { NewSandbox } from "../parts/new-sandbox.ts";
-import { Rows } from "../parts/rows.ts";
+import { type Head, Rows } from "../parts/rows.ts";
 import { StateMark } from "../parts/state.ts";
-import { parameter, pathOf, setParameters } from "../router.ts";
-import { date, memory, size, span, visible } from "../text.ts";
+import { go, parameter, pathOf, setParameters } from "../router.ts";
+import { commandLine, date, memory, size, span, visible } from "../text.ts";
 
 const SandboxView = Lazy(async () => (await import("../sandbox/sandbox-view.ts")).SandboxView);
 
@@ -20,98 +28,146 @@ export function SandboxesPage({ name }: { name?: string }) {
   return name === undefined ? html`<${List} />` : html`<${SandboxView} name=${name} key=${name} />`;
 }
 
-const views = [
-  { title: "All", query: "" },
-  { title: "Running", query: "state:running" },
-  { title: "Failed", query: "state:failed,aborted" },
-  { title: "New in 6 h", query: "created:<6h" },
-];
+/** rows as they were when the pointer came, so that none moves under it */
+const held = signal<readonly Sandbox[] | undefined>(undefined);
 
 function List() {
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asking, setAsking] = useState<"delete" | "new" | undefined>(undefined);
   const query = parameter("q");
-  const everything = all();
-  const found = query === "" ? everything : everything.filter(filterOf(query, now.value));
-  const selected = [...chosen].filter((each) => sandbox(each) !== undefined);
+  const isEmpty = everything.value.length === 0 && progress.value === "complete";
+  const shown = held.value ?? found.value;
+  useEffect(watchActivity, []);
   const close = () => setAsking(undefined);
-  const toggle = (name: string) => {
-    const next = new Set(chosen);
-    if (!next.delete(name)) next.add(name);
-    setChosen(next);
+  const move = (step: number) => () => {
+    cursor.value = neighbour(cursor.value, step) ?? "";
   };
-  const forEachSelected = (work: (name: string) => Promise<unknown>) => {
-    setChosen(new Set());
-    for (const name of selected) void work(name);
+  const atCursor = (work: (name: string) => void) => () => cursor.value !== "" && work(cursor.value);
+  const forEach = (work: (name: string) => Promise<unknown>) => {
+    const names = selected.value.length > 0 ? selected.value : cursor.value === "" ? [] : [cursor.value];
+    chosen.value = new Set();
+    for (const name of names) void work(name);
   };
+  useKeys({
+    j: move(1),
+    k: move(-1),
+    x: atCursor(toggle),
+    Enter: atCursor((name) => go(pathOf("sandboxes", name))),
+    t: atCursor((name) => go(`${pathOf("sandboxes", name)}?tab=terminal`)),
+    s: () => forEach(stop),
+    f: atCursor((name) => void fork(name)),
+    Escape: () => {
+      chosen.value = new Set();
+    },
+  });
   return html`<h1 class="unseen">Sandboxes</h1>
-    <div class="views">
-      ${views.map(
-        ({ title, query: each }) => html`<a
-          href=${`${pathOf("sandboxes")}${each === "" ? "" : `?q=${encodeURIComponent(each)}`}`}
-          aria-current=${each === query ? "true" : undefined}
-        >${title} <em>${everything.filter(filterOf(each, now.value)).length}</em></a>`,
-      )}
-      <button type="button" class="primary gap" data-key="n" onClick=${() => setAsking("new")}>
-        New sandbox <kbd>n</kbd>
-      </button>
-    </div>
+    <${Views} query=${query} create=${() => setAsking("new")} />
     <div class="query">
+      <${Icon} name="search" />
       <input
         type="search" aria-label="Filter sandboxes" data-key="/" spellcheck=${false}
         placeholder="state:running tag:suite=api image:node created:<6h -name" value=${query}
         onInput=${(event: InputEvent) => setParameters({ q: (event.target as HTMLInputElement).value })}
+        onKeyDown=${(event: KeyboardEvent) => event.key === "Escape" && (event.target as HTMLElement).blur()}
       />
-      <span class="res" role="status">${found.length} of ${everything.length}</span>
+      ${query !== "" && !views.value.some((each) => each.query === query) && html`<button type="button" class="plain" onClick=${() => addView(query)}>Save view</button>`}
+      <${News} shown=${shown} />
+      <span class="res" role="status">${found.value.length} of ${everything.value.length}</span>
     </div>
     ${
-      everything.length === 0 && progress.value === "complete"
-        ? html`<${Empty} create=${() => setAsking("new")} />`
-        : html`<${Rows} label="Sandboxes" heads=${heads} items=${found} keyOf=${(each: Sandbox) => each.name}
-            row=${(each: Sandbox) => html`<${Row} value=${each} isChosen=${chosen.has(each.name)} toggle=${toggle} />`}
+      isEmpty
+        ? html`<${FirstSandbox} />`
+        : html`<${Rows} label="Sandboxes" heads=${heads()} items=${shown} keyOf=${(each: Sandbox) => each.name}
+            at=${cursor.value === "" ? undefined : shown.findIndex(({ name }) => name === cursor.value)}
+            hovered=${(isHovered: boolean) => {
+              held.value = isHovered ? found.value : undefined;
+            }}
+            seen=${(rows: readonly Sandbox[]) => look(rows.map(({ name }) => name))}
+            row=${(each: Sandbox) => html`<${Row} name=${each.name} />`}
           />`
     }
     ${
-      selected.length > 0 &&
+      selected.value.length > 0 &&
       html`<div class="bulk" role="toolbar" aria-label="Selected sandboxes">
-        <b>${selected.length} selected</b>
-        <button type="button" onClick=${() => forEachSelected(stop)}>Stop, keep files</button>
+        <b>${selected.value.length} selected</b>
+        <button type="button" onClick=${() => forEach(stop)}>Stop, keep files <kbd>s</kbd></button>
+        <button type="button" onClick=${() => forEach((name) => fork(name, { stays: true }))}><${Icon} name="fork" /> Fork</button>
         <button type="button" class="danger" onClick=${() => setAsking("delete")}>Delete…</button>
-        <button type="button" onClick=${() => setChosen(new Set())}>Clear</button>
+        <button type="button" onClick=${() => {
+          chosen.value = new Set();
+        }}>Clear <kbd>esc</kbd></button>
       </div>`
     }
     ${asking === "new" && html`<${NewSandbox} close=${close} />`}
     ${
       asking === "delete" &&
       html`<${Question}
-        title="Delete sandboxes" verb=${`Delete ${selected.length}`} close=${close}
-        text=${`${selected.length} sandboxes lose their files and snapshots: ${selected.map(visible).join(", ")}`}
-        act=${() => forEachSelected(remove)}
+        title="Delete sandboxes" verb=${`Delete ${selected.value.length}`} close=${close}
+        text=${`${selected.value.length} sandboxes lose their files and snapshots: ${selected.value.map(visible).join(", ")}`}
+        act=${() => forEach(remove)}
       />`
     }`;
 }
 
-const heads = [
-  { title: "Select", column: "c-check", isUnseen: true },
-  { title: "Sandbox", column: "c-name" },
-  { title: "Image", column: "c-image" },
-  { title: "Ends in", column: "c-ends" },
-  { title: "Size", column: "c-size" },
-  { title: "Net in / out", column: "c-net num" },
-  { title: "Age", column: "c-age num" },
-];
-
-interface RowProps {
-  value: Sandbox;
-  isChosen: boolean;
-  toggle: (name: string) => void;
+function Views({ query, create }: { query: string; create: () => void }) {
+  return html`<div class="views">
+    <nav aria-label="Views">${views.value.map(
+      ({ title, query: each, count, isOwn }) => html`<span class="view"><a
+        href=${`${pathOf("sandboxes")}${each === "" ? "" : `?q=${encodeURIComponent(each)}`}`}
+        aria-current=${each === query ? "true" : undefined}
+      >${visible(title)} <em>${count}</em></a>${
+        isOwn &&
+        html`<button type="button" class="plain" aria-label=${`Forget the view ${visible(title)}`} onClick=${() => removeView(each)}>×</button>`
+      }</span>`,
+    )}</nav>
+    <button type="button" class="primary" data-key="n" onClick=${create}>
+      <${Icon} name="plus" /> <span>New sandbox</span> <kbd>n</kbd>
+    </button>
+  </div>`;
 }
 
-function Row({ value, isChosen, toggle }: RowProps) {
-  const { name, state, image, runtime, session, vcpus, totals, createdAt } = value;
+/** how many rows wait until the pointer leaves, or somebody asks for them */
+function News({ shown }: { shown: readonly Sandbox[] }) {
+  if (held.value === undefined) return null;
+  const present = new Set(shown.map(({ name }) => name));
+  const count = found.value.filter(({ name }) => !present.has(name)).length;
+  const apply = () => {
+    held.value = found.value;
+  };
+  return count > 0 && html`<button type="button" class="plain news" onClick=${apply}>${count} new</button>`;
+}
+
+function heads(): Head[] {
+  const now_ = sortOf(parameter("sort"));
+  const by = (key: SortKey): Pick<Head, "sort" | "sorted"> => {
+    const isSorted = now_.key === key;
+    return {
+      sort: () => setParameters({ sort: isSorted && !now_.isTurned ? `-${key}` : key }),
+      sorted: isSorted ? (now_.isTurned ? "descending" : "ascending") : undefined,
+    };
+  };
+  return [
+    { title: "Select", column: "c-check", isUnseen: true },
+    { title: "Sandbox", column: "c-name", ...by("name") },
+    { title: "Image", column: "c-image", ...by("image") },
+    { title: "Ends in", column: "c-ends", ...by("ends") },
+    { title: "CPU", column: "c-cpu" },
+    { title: "Memory", column: "c-memory", ...by("size") },
+    { title: "Net in / out", column: "c-net num", ...by("net") },
+    { title: "Last command", column: "c-command" },
+    { title: "Made over", column: "c-made" },
+    { title: "Age", column: "c-age num", ...by("age") },
+  ];
+}
+
+function Row({ name }: { name: string }) {
+  const value = sandbox(name);
+  if (!value) return null;
+  const { state, image, runtime, session, totals, createdAt } = value;
   const name_ = visible(name);
+  const isChosen = chosen.value.has(name);
   const failed = (state === "failed" || state === "aborted") && session.endReason !== null;
-  return html`<tr data-row class=${isChosen ? "chosen" : ""}>
+  const classes = [isChosen ? "chosen" : "", cursor.value === name ? "cursor" : ""].join(" ").trim();
+  return html`<tr data-row class=${classes}>
     <td class="c-check">
       <input type="checkbox" aria-label=${`Select ${name_}`} checked=${isChosen} onChange=${() => toggle(name)} />
     </td>
@@ -123,13 +179,33 @@ function Row({ value, isChosen, toggle }: RowProps) {
     <td class="c-image">${visible(image ?? runtime ?? "default")}</td>
     ${
       failed
-        ? html`<td class="c-why" colspan="2">${visible(session.endReason ?? "")}</td>`
-        : html`<td class="c-ends"><${Ends} value=${value} /></td>
-            <td class="c-size">${vcpus} vCPU · ${memory(value.memory)}</td>`
+        ? html`<td class="c-why" colspan="3">${visible(session.endReason ?? "")}</td>`
+        : html`<td class="c-ends"><${Ends} value=${value} /></td><${Load} value=${value} />`
     }
     <td class="c-net num">${size(totals.bytesIn)} / ${size(totals.bytesOut)}</td>
+    <td class="c-command"><${LastCommand} name=${name} /></td>
+    <td class="c-made quiet">${visible(value.madeBy.wire ?? "")}</td>
     <td class="c-age num" title=${date(createdAt)}>${span(now.value - createdAt)}</td>
   </tr>`;
+}
+
+/** what it uses now, while it runs and was asked */
+function Load({ value: { name, state, vcpus, memory: limit } }: { value: Sandbox }) {
+  const { load = null, samples = [] } = activityOf(name) ?? {};
+  if (load === null || state !== "running") {
+    return html`<td class="c-cpu"></td><td class="c-memory quiet">${memory(limit)}</td>`;
+  }
+  const part = load.memory / (limit * 2 ** 20);
+  return html`<td class="c-cpu" title=${`${load.processors.toFixed(2)} of ${vcpus} vCPU`}>
+      <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${samples} most=${vcpus} /></span></td>
+    <td class="c-memory" title=${`of ${memory(limit)}`}>
+      <span class="cell2"><span>${size(load.memory)}</span><${Bar} part=${part} isLow=${part > 0.85} /></span></td>`;
+}
+
+function LastCommand({ name }: { name: string }) {
+  const command = activityOf(name)?.command;
+  if (!command) return html`<span class="quiet">—</span>`;
+  return html`<span class="mono"><${Exit} exitCode=${command.exitCode} /> ${commandLine(command.command, command.args)}</span>`;
 }
 
 /** the time that is left, with a bar where there is a limit */
@@ -138,22 +214,6 @@ export function Ends({ value: { state, session, persistent } }: { value: Sandbox
     return html`<span class="quiet">${state === "stopped" ? (persistent ? "kept" : "ended") : state}</span>`;
   }
   const left = session.expiresAt - now.value;
-  return html`<span class="cell2"><span>${span(left)}</span><${Bar} part=${left / session.timeout} isLow=${left < 60_000} /></span>`;
-}
-
-function Empty({ create }: { create: () => void }) {
-  const lines = [
-    [
-      "HTTP",
-      `curl -X POST -H "Authorization: Bearer $SANDKEEP_API_KEY" ${location.origin}/sandkeep/v1/sandboxes -d '{}'`,
-    ],
-  ];
-  return html`<div class="empty">
-    <p>There is no sandbox yet. This page fills as soon as one is made.</p>
-    ${lines.map(
-      ([title = "", text = ""]) => html`<div class="way"><span>${title}</span><code>${text}</code>
-        <button type="button" onClick=${() => void copy(text)}>Copy</button></div>`,
-    )}
-    <button type="button" onClick=${create}>New sandbox</button>
-  </div>`;
+  const isLow = left < 15 * 60_000;
+  return html`<span class="cell2"><span class=${isLow ? "pause" : undefined}>${span(left)}</span><${Bar} part=${left / session.timeout} isLow=${isLow} /></span>`;
 }

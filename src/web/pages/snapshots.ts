@@ -1,11 +1,12 @@
-/** Snapshots: where each comes from, when it expires, and a new sandbox from it. */
+/** Snapshots as a tree: where each comes from, when it expires, a new sandbox from it, and going back to it. */
 
 import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now, reread } from "../data/live.ts";
+import { type Placed, placed } from "../data/snapshot-tree.ts";
 import { html } from "../html.ts";
-import { act, copy } from "../parts/acts.ts";
+import { act, copy, say } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Question } from "../parts/dialog.ts";
 import { Rows } from "../parts/rows.ts";
@@ -13,7 +14,7 @@ import { go, pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { date, size, span, visible } from "../text.ts";
 
-type Snapshot = Output<"getSnapshot">;
+export type Snapshot = Output<"getSnapshot">;
 
 export function SnapshotsPage() {
   return html`<h1 class="unseen">Snapshots</h1><${SnapshotTable} />`;
@@ -22,20 +23,28 @@ export function SnapshotsPage() {
 const heads = [
   { title: "Snapshot", column: "" },
   { title: "Sandbox", column: "c-image" },
-  { title: "Parent", column: "c-image wide" },
+  { title: "Made", column: "c-made wide" },
   { title: "Size", column: "c-age num" },
-  { title: "Made", column: "c-age num" },
-  { title: "Expires", column: "c-age num wide" },
-  { title: "New sandbox", column: "c-act" },
-  { title: "Delete", column: "c-act wide" },
+  { title: "Age", column: "c-age num" },
+  { title: "Expires in", column: "c-age num wide" },
+  { title: "Actions", column: "c-acts", isUnseen: true },
 ];
 
-export function SnapshotTable({ sandbox, current }: { sandbox?: string; current?: string | null }) {
-  const [asking, setAsking] = useState<Snapshot | undefined>(undefined);
+const most = 1000;
+
+interface TableProps {
+  /** only those of this sandbox */
+  sandbox?: string;
+  /** the snapshot that its next session starts from */
+  current?: string | null;
+}
+
+export function SnapshotTable({ sandbox, current }: TableProps) {
+  const [asking, setAsking] = useState<{ what: "delete" | "restore"; about: Snapshot } | undefined>(undefined);
   const answer = useAnswer(
     sandbox ?? "",
     (signal) =>
-      client.call("listSnapshots", { query: { limit: 100, ...(sandbox !== undefined && { sandbox }) }, signal }),
+      client.call("listSnapshots", { query: { limit: most, ...(sandbox !== undefined && { sandbox }) }, signal }),
     ({ type }) => type.startsWith("snapshot."),
   );
   const create = async ({ id }: Snapshot) => {
@@ -49,27 +58,67 @@ export function SnapshotTable({ sandbox, current }: { sandbox?: string; current?
     await act("Cannot delete the snapshot", () => client.call("deleteSnapshot", { params: { snapshot: id } }));
     answer.reread();
   };
-  const row = (each: Snapshot) => html`<tr data-row>
-    <th scope="row" class="mono">
+  const restore = async (about: Snapshot) => {
+    const params = { sandbox: about.sandbox };
+    const body = { currentSnapshotId: about.id };
+    const done = await act("Cannot go back to it", () => client.call("changeSandbox", { params, body }));
+    if (done) say(`The next session of ${about.sandbox} starts from ${about.name ?? about.id}`);
+    await reread(about.sandbox);
+  };
+  const row = ({ item: each, ...where }: Placed<Snapshot>) => html`<tr data-row>
+    <th scope="row" class="tree">
+      <${Branch} ...${where} />
       <button type="button" class="plain" title="Copy the id" onClick=${() => void copy(each.id)}>${visible(each.name ?? each.id)}</button>
       ${each.id === current && html`<span class="tag">next session starts here</span>`}
     </th>
     <td class="c-image"><a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a></td>
-    <td class="c-image wide mono">${each.parentId ?? "—"}</td>
+    <td class="c-made wide quiet">${each.method}</td>
     <td class="num">${size(each.size)}</td>
     <td class="num" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
-    <td><button type="button" onClick=${() => void create(each)}>New sandbox</button></td>
-    <td class="wide"><button type="button" class="danger" onClick=${() => setAsking(each)}>Delete…</button></td>
+    <td class="c-acts"><div class="acts">
+      <button type="button" class="small" onClick=${() => void create(each)}>New sandbox</button>
+      ${current !== undefined && each.id !== current && html`<button type="button" class="small wide" onClick=${() => setAsking({ what: "restore", about: each })}>Go back…</button>`}
+      <button type="button" class="small danger wide" onClick=${() => setAsking({ what: "delete", about: each })}>Delete…</button>
+    </div></td>
   </tr>`;
   const snapshots = answer.value?.snapshots;
+  const close = () => setAsking(undefined);
   return html`<${Unanswered} answer=${answer} />
-    ${snapshots?.length === 0 && html`<p class="empty">There is no snapshot.</p>`}
-    ${snapshots && snapshots.length > 0 && html`<${Rows} label="Snapshots" heads=${heads} items=${snapshots} keyOf=${(each: Snapshot) => each.id} row=${row} />`}
-    ${answer.value?.next && html`<p class="block">Only the newest 100 are shown.</p>`}
+    ${snapshots?.length === 0 && html`<p class="empty">There is no snapshot. A sandbox that stops and keeps its files makes one; <kbd>p</kbd> on the page of a running sandbox does, too.</p>`}
     ${
-      asking &&
-      html`<${Question} title="Delete snapshot" verb="Delete" text=${`The files of ${visible(asking.name ?? asking.id)} are lost.`}
-        close=${() => setAsking(undefined)} act=${() => void remove(asking)} />`
+      snapshots &&
+      snapshots.length > 0 &&
+      html`<${Rows} label="Snapshots" heads=${heads} items=${placed(snapshots)} keyOf=${({ item }: Placed<Snapshot>) => item.id} row=${row} />`
+    }
+    ${answer.value?.next && html`<p class="note">Only the newest ${most} are shown.</p>`}
+    ${
+      asking?.what === "delete" &&
+      html`<${Question} title="Delete snapshot" verb="Delete" text=${`The files of ${visible(asking.about.name ?? asking.about.id)} are lost.`}
+        close=${close} act=${() => void remove(asking.about)} />`
+    }
+    ${
+      asking?.what === "restore" &&
+      html`<${Question} title="Go back to this snapshot" verb="Go back" close=${close} act=${() => void restore(asking.about)}
+        text=${`The next session of ${visible(asking.about.sandbox)} starts with the files of ${visible(asking.about.name ?? asking.about.id)}. A session that runs now goes on until it is stopped.`} />`
     }`;
+}
+
+const step = 14;
+const height = 28;
+
+/** the lines from a snapshot to its parent, and those that pass by */
+function Branch({ passing, isLast, depth }: Omit<Placed<Snapshot>, "item">) {
+  const shown = depth === 0 ? 0 : passing.length + 1;
+  const x = (at: number) => at * step + step / 2;
+  const own = x(shown);
+  const lines = [
+    ...passing.flatMap((passes, at) => (passes ? [`M${x(at)} 0V${height}`] : [])),
+    ...(depth > 0
+      ? [`M${x(shown - 1)} 0V${isLast ? height / 2 : height}M${x(shown - 1)} ${height / 2}H${own - 5}`]
+      : []),
+  ];
+  return html`<svg class="branch" width=${(shown + 1) * step} height=${height} aria-hidden="true">
+    <path class="twig" d=${lines.join("")} /><path class="knot" d=${`M${own} ${height / 2 - 5}l5 5-5 5-5-5z`} />
+  </svg>`;
 }

@@ -1,7 +1,7 @@
 /** What people do to a sandbox. An act that the daemon refuses shows the daemon's sentence. */
 
 import { signal } from "@preact/signals";
-import { reread } from "../data/live.ts";
+import { leave, reread } from "../data/live.ts";
 import { go, pathOf } from "../router.ts";
 import { client, sentence } from "../session.ts";
 
@@ -38,6 +38,12 @@ export async function stop(name: string): Promise<void> {
   await reread(name);
 }
 
+/** keeps its programs in memory, and uses no processor until it is resumed */
+export async function pause(name: string): Promise<void> {
+  await act(`Cannot pause ${name}`, () => client.call("pauseSession", { params: { sandbox: name } }));
+  await reread(name);
+}
+
 export async function resume(name: string): Promise<void> {
   await act(`Cannot resume ${name}`, () => client.call("resumeSandbox", { params: { sandbox: name } }));
   await reread(name);
@@ -48,11 +54,12 @@ export async function extend(name: string, session: string, duration: number): P
   await reread(name);
 }
 
-export async function fork(name: string): Promise<void> {
+/** makes a copy, and opens it unless the present page `stays` */
+export async function fork(name: string, { stays = false } = {}): Promise<void> {
   const made = await act(`Cannot fork ${name}`, () => client.call("forkSandbox", { params: { sandbox: name } }));
   if (!made) return;
   await reread(made.name);
-  go(pathOf("sandboxes", made.name));
+  if (!stays) go(pathOf("sandboxes", made.name));
 }
 
 export async function snapshot(name: string, session: string): Promise<void> {
@@ -61,14 +68,15 @@ export async function snapshot(name: string, session: string): Promise<void> {
   await reread(name);
 }
 
-export async function remove(name: string): Promise<boolean> {
+export function remove(name: string): Promise<boolean> {
   const params = { sandbox: name };
-  const done = await act(`Cannot delete ${name}`, async () => {
-    await client.call("deleteSandbox", { params, query: { snapshots: true } });
-    return true;
+  return leave(name, async () => {
+    const done = await act(`Cannot delete ${name}`, async () => {
+      await client.call("deleteSandbox", { params, query: { snapshots: true } });
+      return true;
+    });
+    return done === true;
   });
-  await reread(name);
-  return done === true;
 }
 
 /** copies text; over plain HTTP a browser has only the older way */

@@ -1,19 +1,34 @@
 /** What surrounds every page: the bar at the top, the rail of pages, notices, and the foot. */
 
+import { signal } from "@preact/signals";
+import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { names, now, running } from "../data/live.ts";
+import { names, now } from "../data/live.ts";
 import { html } from "../html.ts";
-import { pages } from "../pages/pages.ts";
+import { type Page, pages } from "../pages/pages.ts";
 import { follow, parts, pathOf } from "../router.ts";
-import { away, signOut, visitor } from "../session.ts";
+import { away, isAdmin, signOut } from "../session.ts";
 import { span, visible } from "../text.ts";
 import { notice, pending } from "./acts.ts";
-import { listenForKeys } from "./keys.ts";
-import { Palette, paletteOpen } from "./palette.ts";
+import { Dialog } from "./dialog.ts";
+import { Foot } from "./foot.ts";
+import { Icon } from "./icon.ts";
+import { helpOpen, listenForKeys } from "./keys.ts";
+import { Lazy } from "./lazy.ts";
+import { moreOpen, paletteOpen } from "./open-parts.ts";
+
+const palette = signal<ComponentType | undefined>(undefined);
+const Help = Lazy(async () => (await import("./help.ts")).Help);
 
 export function Frame() {
   useEffect(listenForKeys, []);
-  const [page = "sandboxes", thing] = parts.value;
+  // People type as soon as they have opened it, so it loads before.
+  useEffect(() => {
+    void import("./palette.ts").then(({ Palette }) => {
+      palette.value = Palette;
+    });
+  }, []);
+  const [page = "overview", thing] = parts.value;
   const found = pages.find(({ path }) => path === page);
   const title = found?.title ?? "Not found";
   useEffect(() => {
@@ -29,35 +44,56 @@ export function Frame() {
             : html`<a href=${pathOf(page)}>${title}</a><i aria-hidden="true">/</i><b>${visible(thing)}</b>`
         }
       </nav>
-      <button type="button" class="omni" onClick=${openPalette}>Go to, or do… <kbd>Ctrl K</kbd></button>
+      <button type="button" class="omni" onClick=${openPalette}><${Icon} name="search" /> Go to, or do… <kbd>Ctrl K</kbd></button>
       <${Live} />
       <button type="button" class="who" onClick=${() => void signOut()}>Sign out</button>
     </header>
-    <nav class="rail" aria-label="Pages">
-      ${pages.map(
-        ({ path, title: name, isForAdmins }) =>
-          (!isForAdmins || isAdmin()) &&
-          html`<a href=${pathOf(path)} aria-current=${path === page ? "page" : undefined}>
-            ${name}${path === "sandboxes" && html`<span class="count">${names.value.length}</span>`}
-          </a>`,
-      )}
-    </nav>
+    <nav class="rail" aria-label="Pages">${visiblePages().map((each) => html`<${RailLink} each=${each} page=${page} />`)}</nav>
     <main class="main" tabindex="-1">
       <${Notice} />
-      ${found ? html`<${found.view} name=${thing} />` : html`<p class="empty">There is no such page.</p>`}
+      ${found ? html`<${found.view} name=${thing} />` : html`<h1 class="unseen">Not found</h1><p class="empty">There is no such page.</p>`}
     </main>
-    <footer class="foot"><span>${running.value} running</span><span>${names.value.length} sandboxes</span></footer>
-    <${Palette} />
+    <${Foot} isSandbox=${thing !== undefined} />
+    <nav class="bottom" aria-label="Main pages">
+      ${visiblePages().map((each) => each.isMain && html`<${RailLink} each=${each} page=${page} />`)}
+      <button type="button" onClick=${openPalette}><${Icon} name="search" />Find</button>
+      <button type="button" onClick=${openMore}><${Icon} name="more" />More</button>
+    </nav>
+    ${paletteOpen.value && palette.value && html`<${palette.value} />`}
+    ${helpOpen.value && html`<${Help} />`}
+    ${moreOpen.value && html`<${More} page=${page} />`}
   </div>`;
+}
+
+function visiblePages(): Page[] {
+  return pages.filter(({ isForAdmins }) => !isForAdmins || isAdmin());
+}
+
+function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Page; page: string }) {
+  return html`<a href=${pathOf(path)} class=${startsGroup ? "group" : undefined} aria-current=${path === page ? "page" : undefined}>
+    <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}
+  </a>`;
 }
 
 function openPalette() {
   paletteOpen.value = true;
 }
 
-function isAdmin(): boolean {
-  const who = visitor.value;
-  return who !== undefined && who !== "unknown" && who.admin;
+function openMore() {
+  moreOpen.value = true;
+}
+
+/** the pages that have no place in a phone's bar */
+function More({ page }: { page: string }) {
+  const close = () => {
+    moreOpen.value = false;
+  };
+  return html`<${Dialog} title="More" close=${close}>
+    <nav class="more" aria-label="More pages" onClick=${close}>
+      ${visiblePages().map((each) => !each.isMain && html`<${RailLink} each=${each} page=${page} />`)}
+      <button type="button" onClick=${() => void signOut()}>Sign out</button>
+    </nav>
+  <//>`;
 }
 
 function Live() {

@@ -9,6 +9,17 @@ export function Bar({ part, isLow = false }: { part: number; isLow?: boolean }) 
   </svg>`;
 }
 
+/** a small line over time without words; the number beside it says the same */
+export function Spark({ values, most }: { values: readonly number[]; most: number }) {
+  const step = 72 / Math.max(1, values.length - 1);
+  const points = values.map(
+    (value, at) => `${(at * step).toFixed(1)},${(15 - Math.min(1, value / Math.max(most, 1e-9)) * 14).toFixed(1)}`,
+  );
+  return html`<svg class="spark" viewBox="0 0 72 16" aria-hidden="true">
+    ${values.length > 1 && html`<polygon points=${`0,16 ${points.join(" ")} 72,16`} /><polyline points=${points.join(" ")} />`}
+  </svg>`;
+}
+
 /** a line over time; `most` is the top of the scale */
 export function Line({ values, most, label }: { values: readonly number[]; most: number; label: string }) {
   const step = 100 / Math.max(1, values.length - 1);

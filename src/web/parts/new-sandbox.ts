@@ -7,7 +7,13 @@ import { client } from "../session.ts";
 import { act } from "./acts.ts";
 import { Dialog } from "./dialog.ts";
 
-export function NewSandbox({ close }: { close: () => void }) {
+interface NewProps {
+  /** the image that the form begins with */
+  image?: string;
+  close: () => void;
+}
+
+export function NewSandbox({ image: given = "", close }: NewProps) {
   const submitted = async (event: SubmitEvent) => {
     event.preventDefault();
     if (!(event.target instanceof HTMLFormElement)) return;
@@ -30,7 +36,7 @@ export function NewSandbox({ close }: { close: () => void }) {
       <label for="new-name">Name</label>
       <input id="new-name" name="name" placeholder="chosen for you" pattern="[A-Za-z0-9][A-Za-z0-9._\\-]{0,127}" />
       <label for="new-image">Image</label>
-      <input id="new-image" name="image" placeholder="default" />
+      <input id="new-image" name="image" placeholder="default" defaultValue=${given} />
       <label for="new-network">Network</label>
       <input id="new-network" name="network" placeholder="allow-all, deny-all, or domains" />
       <div class="acts">

@@ -1,25 +1,23 @@
-/** The files of a running sandbox: folders to walk through, text to read, and downloads. */
+/** The files of a running sandbox: folders to walk through, uploads by dropping, and one file to read or change. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { html } from "../html.ts";
 import { act, say } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { parameter, setParameters } from "../router.ts";
-import { client, sentence } from "../session.ts";
-import { date, size, visible } from "../text.ts";
-import { plainText } from "./output.ts";
+import { client } from "../session.ts";
+import { size, visible } from "../text.ts";
+import { FileContent } from "./file-content.ts";
 import type { TabProps } from "./sandbox-view.ts";
 
-type File = Output<"statFile">;
-
-/** most bytes of a file that the page shows */
-const mostShown = 1 << 20;
+export type File = Output<"statFile">;
 
 export function FilesTab({ value: { state, session } }: TabProps) {
   const folder = parameter("folder") === "" ? session.cwd : parameter("folder");
   const [open, setOpen] = useState<File | undefined>(undefined);
+  const [isOver, setOver] = useState(false);
   const params = { session: session.id };
   const isChanged = ({ type, sessionId }: { type: string; sessionId?: unknown }) =>
     type === "files.written" && sessionId === session.id;
@@ -34,77 +32,93 @@ export function FilesTab({ value: { state, session } }: TabProps) {
     setOpen(undefined);
     setParameters({ folder: path });
   };
-  const upload = async (event: Event) => {
-    const field = event.target;
-    if (!(field instanceof HTMLInputElement)) return;
-    for (const file of field.files ?? []) {
+  const upload = async (given: Iterable<globalThis.File>) => {
+    for (const file of given) {
       const query = { path: `${folder.replace(/\/$/, "")}/${file.name}` };
       const done = await act(`Cannot upload ${file.name}`, () =>
         client.call("writeFile", { params, query, bytes: file }),
       );
       if (done) say(`Uploaded ${file.name}`);
     }
-    field.value = "";
+    answer.reread();
+  };
+  const chosen = (event: Event) => {
+    const field = event.target;
+    if (!(field instanceof HTMLInputElement)) return;
+    void upload([...(field.files ?? [])]).then(() => {
+      field.value = "";
+    });
+  };
+  const drop = {
+    onDragOver: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave: () => setOver(false),
+    onDrop: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(false);
+      void upload(event.dataTransfer?.files ?? []);
+    },
+  };
+  const makeFolder = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement)) return;
+    const path = `${folder.replace(/\/$/, "")}/${String(new FormData(form).get("name") ?? "")}`;
+    await act("Cannot make the folder", () => client.call("makeDirectory", { params, body: { path } }));
+    form.reset();
     answer.reread();
   };
   return html`<div class="ph">
-      <button type="button" onClick=${() => walk(parentOf(folder))} disabled=${folder === "/"}>Up</button>
-      <b class="mono cut">${visible(folder)}</b>
-      <label class="r">Upload <input type="file" multiple onChange=${upload} /></label>
+      <button type="button" class="small" onClick=${() => walk(parentOf(folder))} disabled=${folder === "/"}>Up</button>
+      <${Path} folder=${folder} walk=${walk} />
+      <button type="button" class="small r" onClick=${() => setParameters({ tab: "terminal", shell: "", cwd: folder })}>Terminal here</button>
+      <label class="upload">Upload <input type="file" multiple onChange=${chosen} /></label>
     </div>
     <div class="split">
-      <div class="pane">
+      <div class=${isOver ? "pane over" : "pane"} ...${drop}>
         <${Unanswered} answer=${answer} />
-        <ul class="commands" aria-label="Files">
+        ${answer.value && files.length === 0 && html`<p class="empty">This folder is empty. Drop files here to upload them.</p>`}
+        <ul class="commands files" aria-label="Files">
           ${files.map(
-            (each) => html`<li><button
+            (each) => html`<li key=${each.path}><button
               type="button" aria-pressed=${open?.path === each.path ? "true" : "false"}
               onClick=${() => (isFolder(each) ? walk(each.path) : setOpen(each))}
             >
               <span class="quiet" aria-label=${each.type} role="img">${isFolder(each) ? "▸" : "·"}</span>
-              <span class="mono cut">${visible(each.name)}</span>
+              <span class="mono cut">${visible(each.name)}${each.target !== null && html`<span class="quiet"> → ${visible(each.target)}</span>`}</span>
               <span class="num">${isFolder(each) ? "" : size(each.size)}</span>
-              <span class="num">${each.mode.toString(8)}</span>
+              <span class="num quiet">${modeWords(each.mode)}</span>
             </button></li>`,
           )}
         </ul>
+        <form class="run quietly" onSubmit=${makeFolder}>
+          <label class="unseen" for="new-folder">New folder</label>
+          <input id="new-folder" name="name" required placeholder="new folder" autocomplete="off" pattern="[^\\/]+" />
+          <button type="submit" class="small">Make</button>
+        </form>
       </div>
       <div class="pane">
-        ${open ? html`<${Content} file=${open} session=${session.id} key=${open.path} />` : html`<p class="empty">Choose a file to read it.</p>`}
+        ${
+          open
+            ? html`<${FileContent} file=${open} session=${session.id} key=${open.path} gone=${() => {
+                setOpen(undefined);
+                answer.reread();
+              }} />`
+            : html`<p class="empty">Choose a file to read it. Drop files on the list to upload them.</p>`
+        }
       </div>
     </div>`;
 }
 
-function Content({ file, session }: { file: File; session: string }) {
-  const [text, setText] = useState<string | undefined>(undefined);
-  const [problem, setProblem] = useState("");
-  const params = { session };
-  useEffect(() => {
-    const headers: Record<string, string> = file.size > 0 ? { range: `bytes=0-${mostShown - 1}` } : {};
-    client.send("readFile", { params, query: { path: file.path }, headers }).then(
-      async (response) => setText(plainText(await response.text())),
-      (error) => setProblem(sentence(error)),
-    );
-  }, [file.path]);
-  const download = async () => {
-    const response = await act(`Cannot download ${file.name}`, () =>
-      client.send("readFile", { params, query: { path: file.path } }),
-    );
-    if (!response) return;
-    // Never a type that a browser would show as a page.
-    const blob = new Blob([await response.arrayBuffer()], { type: "application/octet-stream" });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = file.name;
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
-  return html`<div class="ph"><b class="mono cut">${visible(file.name)}</b><span>${size(file.size)}</span>
-      <span class="cut">${visible(file.owner)} · ${date(file.modifiedAt)}</span>
-      <button type="button" onClick=${download}>Download</button></div>
-    ${problem !== "" && html`<p class="problem" role="alert">${problem}</p>`}
-    <pre class="output" tabindex="0" aria-label="Content">${text}</pre>
-    ${file.size > mostShown && html`<p class="block">Only the first ${size(mostShown)} are shown.</p>`}`;
+/** the folders on the way, each a button */
+function Path({ folder, walk }: { folder: string; walk: (path: string) => void }) {
+  const names = folder.split("/").filter((name) => name !== "");
+  return html`<span class="path mono cut"><button type="button" class="plain" aria-label="Root folder" onClick=${() => walk("/")}>/</button>${names.map(
+    (name, at) =>
+      html`<button type="button" class="plain" onClick=${() => walk(`/${names.slice(0, at + 1).join("/")}`)}>${visible(name)}</button><i>/</i>`,
+  )}</span>`;
 }
 
 function isFolder({ type, targetType }: File): boolean {
@@ -118,4 +132,11 @@ function rank(file: File): number {
 function parentOf(path: string): string {
   const at = path.replace(/\/$/, "").lastIndexOf("/");
   return at <= 0 ? "/" : path.slice(0, at);
+}
+
+/** "rw-r--r--" */
+export function modeWords(mode: number): string {
+  return [6, 3, 0]
+    .flatMap((shift) => [...("rwx" as string)].map((letter, at) => ((mode >> shift) & (4 >> at) ? letter : "-")))
+    .join("");
 }

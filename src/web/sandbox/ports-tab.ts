@@ -24,17 +24,18 @@ export function PortsTab({ value: { name, ports } }: TabProps) {
       <label for="port">Port</label>
       <input id="port" name="port" type="number" min="1" max="65535" required />
       <button type="submit">Open</button>
+      <span class="quiet">A port with an address can be reached by everybody who knows it.</span>
     </form>
-    ${ports.length === 0 && html`<p class="empty">No port has an address.</p>`}
+    ${ports.length === 0 && html`<p class="empty">No port has an address. Open the port that a program in the sandbox listens on.</p>`}
     ${ports.map(
       ({ port, url }) => html`<div class="ph">
         <b class="mono">${port}</b>
         ${
           url === null
             ? html`<span class="quiet">closed</span>`
-            : html`<a class="mono cut" href=${url} target="_blank" rel="noopener noreferrer">${url}</a>
-                <button type="button" onClick=${() => void copy(url)}>Copy</button>
-                <button type="button" class="danger" onClick=${() => void close(String(port))}>Close</button>`
+            : html`<a class="mono cut" href=${url} target="_blank" rel="noopener noreferrer">${url} ↗</a>
+                <button type="button" class="small r" onClick=${() => void copy(url)}>Copy</button>
+                <button type="button" class="small danger" onClick=${() => void close(String(port))}>Close</button>`
         }
       </div>`,
     )}`;

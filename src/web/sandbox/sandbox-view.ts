@@ -1,116 +1,137 @@
-/** The page of one sandbox: what it is, what can be done with it, and its tabs. */
+/** The page of one sandbox: what it is, what can be done with it, its tape, and its tabs, of which two can be side by side. */
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Answer } from "../data/answer.ts";
+import { type History, useHistory } from "../data/history.ts";
 import { progress, reread, type Sandbox, sandbox } from "../data/live.ts";
-import { tagsOf } from "../data/query.ts";
+import { cursor, neighbour } from "../data/selection.ts";
 import { html } from "../html.ts";
-import { Ends } from "../pages/sandboxes.ts";
-import { copy, extend, fork, remove, resume, snapshot, stop } from "../parts/acts.ts";
-import { Question } from "../parts/dialog.ts";
+import { Icon } from "../parts/icon.ts";
+import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
-import { StateMark, StateWord } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
-import { memory, visible } from "../text.ts";
+import { visible } from "../text.ts";
 import { CommandsTab } from "./commands-tab.ts";
+import { Header } from "./header.ts";
 import { Tape } from "./tape.ts";
 
 export interface TabProps {
   value: Sandbox;
+  history: Answer<History>;
 }
 
-const tabs: { id: string; title: string; view: ComponentType<TabProps> }[] = [
-  { id: "terminal", title: "Terminal", view: Lazy(async () => (await import("./terminal-tab.ts")).TerminalTab) },
-  { id: "commands", title: "Commands", view: CommandsTab },
-  { id: "files", title: "Files", view: Lazy(async () => (await import("./files-tab.ts")).FilesTab) },
-  { id: "ports", title: "Ports", view: Lazy(async () => (await import("./ports-tab.ts")).PortsTab) },
-  { id: "snapshots", title: "Snapshots", view: Lazy(async () => (await import("./snapshots-tab.ts")).SnapshotsTab) },
-  { id: "egress", title: "Egress", view: Lazy(async () => (await import("./egress-tab.ts")).EgressTab) },
-  { id: "usage", title: "Usage", view: Lazy(async () => (await import("./usage-tab.ts")).UsageTab) },
-];
+interface Tab {
+  id: string;
+  title: string;
+  view: ComponentType<TabProps>;
+  /** how much is in it */
+  count?: (value: Sandbox, history: History) => number;
+  /** how much of it needs somebody */
+  problems?: (history: History) => number;
+}
 
-const quarterHour = 15 * 60_000;
+const tabs: Tab[] = [
+  { id: "terminal", title: "Terminal", view: Lazy(async () => (await import("./terminal-tab.ts")).TerminalTab) },
+  { id: "commands", title: "Commands", view: CommandsTab, count: (_, { commands }) => commands.length },
+  { id: "files", title: "Files", view: Lazy(async () => (await import("./files-tab.ts")).FilesTab) },
+  {
+    id: "ports",
+    title: "Ports",
+    view: Lazy(async () => (await import("./ports-tab.ts")).PortsTab),
+    count: ({ ports }) => ports.filter(({ url }) => url !== null).length,
+  },
+  {
+    id: "snapshots",
+    title: "Snapshots",
+    view: Lazy(async () => (await import("./snapshots-tab.ts")).SnapshotsTab),
+    count: (_, { snapshots }) => snapshots.length,
+  },
+  {
+    id: "egress",
+    title: "Egress",
+    view: Lazy(async () => (await import("./egress-tab.ts")).EgressTab),
+    count: (_, { lines }) => lines.length,
+    problems: ({ refused }) => refused,
+  },
+  { id: "usage", title: "Usage", view: Lazy(async () => (await import("./usage-tab.ts")).UsageTab) },
+  { id: "events", title: "Events", view: Lazy(async () => (await import("./events-tab.ts")).EventsTab) },
+  { id: "use", title: "Use it from", view: Lazy(async () => (await import("./use-tab.ts")).UseTab) },
+];
 
 export function SandboxView({ name }: { name: string }) {
   const value = sandbox(name);
   const [isMissing, setMissing] = useState(false);
   useEffect(() => {
+    cursor.value = name;
     void reread(name).then(() => setMissing(true));
   }, [name]);
-  if (!value) {
-    const isKnownMissing = isMissing && progress.value === "complete";
-    return isKnownMissing
-      ? html`<p class="empty">There is no sandbox “${visible(name)}” in this project. It may belong to another team.</p>`
-      : html`<p class="waiting" role="status">Loading …</p>`;
-  }
+  if (value) return html`<${Shown} value=${value} />`;
+  const isKnownMissing = isMissing && progress.value === "complete";
+  return isKnownMissing
+    ? html`<h1 class="unseen">${visible(name)}</h1><p class="empty">There is no sandbox “${visible(name)}” in this project. It may belong to another team, or somebody deleted it. <a href=${pathOf("sandboxes")}>All sandboxes</a></p>`
+    : html`<p class="waiting" role="status">Loading …</p>`;
+}
+
+function Shown({ value }: { value: Sandbox }) {
+  const history = useHistory(value);
   const wanted = parameter("tab");
   const tab = tabs.find(({ id }) => id === wanted) ?? tabs[1];
+  const second = tabs.find(({ id }) => id === parameter("beside"));
+  const step = (by: number) => () => {
+    const next = neighbour(value.name, by);
+    if (next !== undefined && next !== value.name) go(`${pathOf("sandboxes", next)}${tab ? `?tab=${tab.id}` : ""}`);
+  };
+  const split = () => setParameters({ beside: second ? "" : tab?.id === "egress" ? "commands" : "egress" });
+  useKeys({ "[": step(-1), "]": step(1), t: () => setParameters({ tab: "terminal" }) });
   return html`<${Header} value=${value} />
-    <${Tape} value=${value} />
-    <div class="tabs" role="tablist" aria-label="About this sandbox">
-      ${tabs.map(
-        ({ id, title }, at) => html`<button
-          type="button" role="tab" id=${`tab-${id}`} aria-controls="tab" data-key=${String(at + 1)}
-          aria-selected=${id === tab?.id ? "true" : "false"} onClick=${() => setParameters({ tab: id })}
-        >${title}</button>`,
-      )}
+    <${Tape} value=${value} history=${history} />
+    <div class="tabbar">
+      <div class="tabs" role="tablist" aria-label="About this sandbox" onKeyDown=${moveFocus}>
+        ${tabs.map(
+          (each, at) => html`<button
+            type="button" role="tab" id=${`tab-${each.id}`} aria-controls="tab" data-key=${String(at + 1)}
+            tabindex=${each.id === tab?.id ? 0 : -1}
+            aria-selected=${each.id === tab?.id ? "true" : "false"} onClick=${() => setParameters({ tab: each.id })}
+          >${each.title}<${Count} tab=${each} value=${value} history=${history.value} /></button>`,
+        )}
+      </div>
+      <button type="button" class="plain splitter" data-key="\\" aria-pressed=${second ? "true" : "false"} onClick=${split}>
+        <${Icon} name="split" /> Split <kbd>\\</kbd>
+      </button>
     </div>
-    <div class="tab" role="tabpanel" id="tab" aria-labelledby=${`tab-${tab?.id}`}>
-      ${tab && html`<${tab.view} value=${value} key=${`${tab.id} ${value.session.id}`} />`}
+    <div class=${second ? "beside two" : "beside"}>
+      <div class="tab" role="tabpanel" id="tab" aria-labelledby=${`tab-${tab?.id}`}>
+        ${tab && html`<${tab.view} value=${value} history=${history} key=${`${tab.id} ${value.session.id}`} />`}
+      </div>
+      ${
+        second &&
+        html`<section class="tab second" aria-label=${`${second.title}, second pane`}>
+          <div class="ph"><label class="unseen" for="second">Second pane</label>
+            <select id="second" value=${second.id} onChange=${(event: Event) => setParameters({ beside: (event.target as HTMLSelectElement).value })}>
+              ${tabs.filter(({ id }) => id !== tab?.id && id !== "terminal").map(({ id, title }) => html`<option value=${id}>${title}</option>`)}
+            </select>
+            <button type="button" class="plain gap" onClick=${split}>Close</button></div>
+          <${second.view} value=${value} history=${history} key=${`${second.id} ${value.session.id}`} />
+        </section>`
+      }
     </div>`;
 }
 
-function Header({ value }: TabProps) {
-  const { name, state, session, vcpus, image, runtime } = value;
-  const [isAsking, setAsking] = useState(false);
-  const isRunning = state === "running";
-  const isOver = ["stopped", "failed", "aborted", "paused"].includes(state);
-  return html`<header class="about">
-    <div class="title">
-      <h1><${StateMark} state=${state} /> ${visible(name)}</h1>
-      <${StateWord} state=${state} />
-      ${tagsOf(value.tags).map((tag) => html`<span class="tag">${visible(tag)}</span>`)}
-      <div class="acts">
-        ${
-          isRunning &&
-          html`<button type="button" class="opt" data-key="e" onClick=${() => void extend(name, session.id, quarterHour)}>
-              Extend 15 min <kbd>e</kbd>
-            </button>
-            <button type="button" class="opt" data-key="p" onClick=${() => void snapshot(name, session.id)}>
-              Snapshot <kbd>p</kbd>
-            </button>
-            <button type="button" data-key="s" onClick=${() => void stop(name)}>
-              ${value.persistent ? "Stop, keep files" : "Stop, lose files"} <kbd>s</kbd>
-            </button>`
-        }
-        ${isOver && html`<button type="button" onClick=${() => void resume(name)}>Resume</button>`}
-        <button type="button" class="opt" data-key="f" onClick=${() => void fork(name)}>Fork <kbd>f</kbd></button>
-        <button type="button" class="danger" onClick=${() => setAsking(true)}>Delete…</button>
-      </div>
-    </div>
-    <dl class="facts">
-      <div><dt>ends in</dt><dd><${Ends} value=${value} /></dd></div>
-      <div><dt>session</dt><dd><button type="button" class="plain" onClick=${() => void copy(session.id)}>${session.id}</button></dd></div>
-      <div><dt>image</dt><dd>${visible(image ?? runtime ?? "default")}</dd></div>
-      <div><dt>size</dt><dd>${vcpus} vCPU · ${memory(value.memory)}</dd></div>
-      <div><dt>network</dt><dd>${networkWords(session.networkPolicy)}</dd></div>
-      <div><dt>user</dt><dd>${visible(session.user)}</dd></div>
-    </dl>
-    ${session.endReason !== null && html`<p class="why">${visible(session.endReason)}</p>`}
-    ${
-      isAsking &&
-      html`<${Question}
-        title=${`Delete ${visible(name)}`} verb="Delete" close=${() => setAsking(false)}
-        text="Its files and its snapshots are lost."
-        act=${async () => {
-          if (await remove(name)) go(pathOf("sandboxes"));
-        }}
-      />`
-    }
-  </header>`;
+function Count({ tab, value, history }: { tab: Tab; value: Sandbox; history: History | undefined }) {
+  if (!history) return null;
+  const [count, problems] = [tab.count?.(value, history) ?? 0, tab.problems?.(history) ?? 0];
+  return html`${count > 0 && html` <em>${count}</em>`}${problems > 0 && html` <em class="fail">${problems}<span class="unseen"> refused</span></em>`}`;
 }
 
-function networkWords(policy: Sandbox["networkPolicy"]): string {
-  if (policy.mode !== "custom") return policy.mode;
-  return `custom · ${policy.domains.length} names`;
+/** arrows move between tabs, as in every list of tabs */
+function moveFocus(event: KeyboardEvent): void {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;
+  const all = [...event.currentTarget.querySelectorAll<HTMLElement>('[role="tab"]')];
+  const at = all.indexOf(document.activeElement as HTMLElement);
+  const next = all[(at + step + all.length) % all.length];
+  next?.focus();
+  next?.click();
+  event.preventDefault();
 }

@@ -29,3 +29,23 @@ export function between({ from, to }: Stretch, one: number, other: number): Stre
 export function touches(stretch: Stretch | undefined, start: number, end = start): boolean {
   return stretch === undefined || (start <= stretch.to && end >= stretch.from);
 }
+
+const steps = [10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000, 43_200_000, 86_400_000];
+const most = 8;
+
+/** round moments inside the stretch, for the lines and words of the axis */
+export function ticks({ from, to }: Stretch): number[] {
+  const wanted = (to - from) / most;
+  const day = 86_400_000;
+  const step = steps.find((each) => each >= wanted) ?? Math.ceil(wanted / day) * day;
+  const found: number[] = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  return found;
+}
+
+/** moves a stretch by a part of its length, and keeps it inside the whole */
+export function moved(stretch: Stretch, whole: Stretch, part: number): Stretch {
+  const length = stretch.to - stretch.from;
+  const from = Math.min(whole.to - length, Math.max(whole.from, Math.round(stretch.from + length * part)));
+  return { from, to: from + length };
+}

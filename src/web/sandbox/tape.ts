@@ -1,17 +1,17 @@
 /**
  * The tape: sessions with snapshots, commands, and outbound connections of a sandbox on one axis of time. Dragging over it
- * chooses a stretch, which is in the address and filters the tabs.
+ * chooses a stretch, which is in the address and filters the tabs. A click on a command opens its output. The same is in a
+ * table for people who cannot see the drawing.
  */
 
 import { useRef, useState } from "preact/hooks";
-import { useAnswer } from "../data/answer.ts";
-import { readEgress } from "../data/egress-log.ts";
+import type { Answer } from "../data/answer.ts";
+import type { History } from "../data/history.ts";
 import { now, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
-import { client } from "../session.ts";
-import { clock } from "../text.ts";
-import { between, place, type Stretch, stretchOf, width } from "./tape-scale.ts";
+import { clock, line, span as time, visible } from "../text.ts";
+import { between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
 
 /** the stretch that the address names */
 export function chosenStretch(): Stretch | undefined {
@@ -19,47 +19,61 @@ export function chosenStretch(): Stretch | undefined {
   return from > 0 && to > from ? { from, to } : undefined;
 }
 
-/** ms between two reads while the sandbox runs, for connections, of which no event tells */
-const every = 5000;
 /** shortest part of the width that is a stretch and not a click */
 const shortest = 0.005;
+/** where lanes begin, in units of the drawing */
+const lanes = { sessions: 2, commands: 21, egress: 39, bottom: 56 };
 
-export function Tape({ value: { name, state, session } }: { value: Sandbox }) {
+interface TapeProps {
+  value: Sandbox;
+  history: Answer<History>;
+}
+
+export function Tape({ value: { session }, history }: TapeProps) {
   const area = useRef<SVGSVGElement>(null);
   const [drag, setDrag] = useState<{ one: number; other: number } | undefined>(undefined);
-  const turn = state === "running" ? Math.floor(now.value / every) : 0;
-  const answer = useAnswer(
-    `${name} ${session.id} ${turn}`,
-    (signal) => history(name, session.id, signal),
-    (event) => event.sessionId === session.id || event.sandbox === name,
-  );
-  if (!answer.value) return html`<div class="tape" aria-hidden="true"></div>`;
-  const { sessions, commands, snapshots, lines } = answer.value;
+  if (!history.value) return html`<div class="tape" aria-hidden="true"></div>`;
+  const { sessions, commands, snapshots, lines, refused } = history.value;
   const end = session.endedAt ?? now.value;
   const all = stretchOf(
     sessions.flatMap(({ startedAt, createdAt }) => startedAt ?? createdAt),
     end,
   );
   const x = (at: number) => place(all, at);
-  const span = (start: number, last: number) => ({ x: x(start), width: Math.max(1, x(last) - x(start)) });
+  const span = (start: number, last: number) => ({ x: x(start), width: Math.max(1.5, x(last) - x(start)) });
   const chosen = drag ? between(all, drag.one, drag.other) : chosenStretch();
   const partOf = (event: PointerEvent) => {
     const { left, width: wide } = area.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
     return (event.clientX - left) / wide;
   };
-  const ended = () => {
+  const choose = (stretch: Stretch | undefined) =>
+    setParameters(stretch ? { from: String(stretch.from), to: String(stretch.to) } : { from: "", to: "" });
+  const ended = (event: PointerEvent) => {
     if (!drag) return;
     setDrag(undefined);
-    const { from, to } = between(all, drag.one, drag.other);
-    const isClick = Math.abs(drag.one - drag.other) < shortest;
-    setParameters(isClick ? { from: "", to: "" } : { from: String(from), to: String(to) });
+    if (Math.abs(drag.one - drag.other) >= shortest) {
+      choose(between(all, drag.one, drag.other));
+      return;
+    }
+    const [under] = document.elementsFromPoint(event.clientX, event.clientY);
+    const command = under instanceof SVGElement ? under.dataset.command : undefined;
+    if (command === undefined) choose(undefined);
+    else setParameters({ tab: "commands", command });
   };
-  const refused = lines.filter(({ allowed }) => allowed === false).length;
+  const pressed = (event: KeyboardEvent) => {
+    const part = { ArrowLeft: -0.5, ArrowRight: 0.5 }[event.key];
+    if (part !== undefined) choose(moved(chosen ?? lastPart(all), all, chosen ? part : 0));
+    else if (event.key === "Escape") choose(undefined);
+    else return;
+    event.preventDefault();
+  };
   const summary = `${sessions.length} sessions, ${snapshots.length} snapshots, ${commands.length} commands, ${lines.length} connections of which ${refused} refused`;
   return html`<div class="tape">
     <div class="lanes" aria-hidden="true"><span>sessions</span><span>commands</span><span>egress</span></div>
+    <div class="drawing">
     <svg
-      ref=${area} viewBox="0 0 ${width} 54" preserveAspectRatio="none" role="img" aria-label=${`Time line: ${summary}`}
+      ref=${area} viewBox="0 0 ${width} ${lanes.bottom}" preserveAspectRatio="none" role="img" aria-label=${`Time line: ${summary}`}
+      tabindex="0" onKeyDown=${pressed}
       onPointerDown=${(event: PointerEvent) => {
         area.current?.setPointerCapture(event.pointerId);
         setDrag({ one: partOf(event), other: partOf(event) });
@@ -67,32 +81,52 @@ export function Tape({ value: { name, state, session } }: { value: Sandbox }) {
       onPointerMove=${(event: PointerEvent) => drag && setDrag({ ...drag, other: partOf(event) })}
       onPointerUp=${ended}
     >
+      ${ticks(all).map((at) => html`<line class="tick" x1=${x(at)} x2=${x(at)} y1="0" y2=${lanes.bottom} />`)}
       ${sessions.map(
-        (each) =>
-          html`<rect class="sess" y="2" height="13" ...${span(each.startedAt ?? each.createdAt, each.endedAt ?? end)} />`,
+        (each) => html`<rect
+          class=${each.id === session.id ? "sess on" : "sess"} y=${lanes.sessions} height="14" rx="2"
+          ...${span(each.startedAt ?? each.createdAt, each.endedAt ?? end)}
+        ><title>${`session ${each.id} ${each.state}`}</title></rect>`,
       )}
-      ${snapshots.map(({ createdAt }) => html`<rect class="snapped" y="1" height="15" width="4" x=${x(createdAt) - 2} />`)}
       ${commands.map(
-        ({ startedAt, endedAt, exitCode }) =>
-          html`<rect class=${commandKind(exitCode)} y="20" height="12" ...${span(startedAt, endedAt ?? end)} />`,
+        (each) => html`<rect
+          class=${commandKind(each.exitCode)} y=${lanes.commands} height="13" rx="1.5" data-command=${each.id}
+          ...${span(each.startedAt, each.endedAt ?? end)}
+        ><title>${line(each.command, each.args)}</title></rect>`,
       )}
       ${lines.map(({ at, allowed }) =>
         allowed === false
-          ? html`<rect class="denied" y="36" height="16" width="3" x=${x(Number(at))} />`
-          : html`<rect class="passed" y="40" height="10" width="2" x=${x(Number(at))} />`,
+          ? html`<rect class="denied" y=${lanes.egress - 1} height="16" width="2.4" x=${x(Number(at))} />`
+          : html`<rect class="passed" y=${lanes.egress + 3} height="10" width="1.2" x=${x(Number(at))} />`,
       )}
-      ${chosen && html`<rect class="brush" y="0" height="54" ...${span(chosen.from, chosen.to)} />`}
+      ${session.endedAt === null && html`<line class="now" x1=${x(end)} x2=${x(end)} y1="0" y2=${lanes.bottom} />`}
+      ${chosen && html`<rect class="brush" y="0.5" height=${lanes.bottom - 1} rx="2" ...${span(chosen.from, chosen.to)} />`}
     </svg>
+    ${
+      // Apart from the drawing, which is stretched.
+      snapshots.map(
+        ({ createdAt, id, name }) => html`<${Mark} at=${x(createdAt)} title=${`snapshot ${visible(name ?? id)}`} />`,
+      )
+    }
     <div class="axis">
-      <span>${clock(all.from)}</span>
+      ${ticks(all).map((at) => html`<${Tick} at=${x(at)} text=${axisWords(at, all)} />`)}
+    </div>
+    </div>
+    <div class="brushed">
       ${
         chosen
-          ? html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)} <button type="button" onClick=${() => setParameters({ from: "", to: "" })}>Show all</button></span>`
-          : html`<span>drag to filter</span>`
+          ? html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)}, ${time(chosen.to - chosen.from)}</span>
+            <button type="button" class="plain" onClick=${() => choose(undefined)}>Show all</button>`
+          : html`<span class="quiet">drag to filter every tab</span>`
       }
-      <span>${session.endedAt === null ? "now" : clock(all.to)}</span>
     </div>
+    <details class="as-table"><summary>Time line as a table</summary><${AsTable} value=${history.value} end=${end} /></details>
   </div>`;
+}
+
+/** the last tenth, where a stretch begins that the keyboard chooses */
+function lastPart({ from, to }: Stretch): Stretch {
+  return { from: Math.round(to - (to - from) / 10), to };
 }
 
 function commandKind(exitCode: number | null): string {
@@ -100,14 +134,53 @@ function commandKind(exitCode: number | null): string {
   return exitCode === 0 ? "done" : "denied";
 }
 
-async function history(name: string, session: string, signal: AbortSignal) {
-  const query = { limit: 100 };
-  const params = { session };
-  const [{ sessions }, { commands }, { snapshots }, { lines }] = await Promise.all([
-    client.call("listSessions", { query: { sandbox: name, limit: 20 }, signal }),
-    client.call("listCommands", { params, query, signal }),
-    client.call("listSnapshots", { query: { ...query, sandbox: name }, signal }),
-    readEgress(session),
-  ]);
-  return { sessions, commands, snapshots, lines };
+/** a diamond at a moment, which keeps its shape however wide the tape is */
+function Mark({ at, title }: { at: number; title: string }) {
+  return html`<svg class="diamond" viewBox="0 0 12 12" style=${{ left: `${(at / width) * 100}%` }} aria-hidden="true">
+    <title>${title}</title><path d="M6 .8L11.2 6 6 11.2.8 6z" />
+  </svg>`;
+}
+
+/** without seconds where they are always zero */
+function axisWords(at: number, { from, to }: Stretch): string {
+  return to - from < 4 * 60_000 ? clock(at) : clock(at).slice(0, 5);
+}
+
+function Tick({ at, text }: { at: number; text: string }) {
+  // A word at the very right would stick out.
+  if (at > width * 0.97) return null;
+  return html`<span style=${{ left: `${(at / width) * 100}%` }}>${text}</span>`;
+}
+
+const mostRows = 200;
+
+function AsTable({ value: { sessions, commands, snapshots, lines }, end }: { value: History; end: number }) {
+  const rows = [
+    ...sessions.map((each) => ({
+      at: each.startedAt ?? each.createdAt,
+      lane: "session",
+      what: `${each.id}, ${each.state}`,
+      for: (each.endedAt ?? end) - each.createdAt,
+    })),
+    ...snapshots.map((each) => ({ at: each.createdAt, lane: "snapshot", what: each.name ?? each.id, for: 0 })),
+    ...commands.map((each) => ({
+      at: each.startedAt,
+      lane: "command",
+      what: `${line(each.command, each.args)}, ${each.exitCode === null ? "runs" : `exited with ${each.exitCode}`}`,
+      for: (each.endedAt ?? end) - each.startedAt,
+    })),
+    ...lines.map((each) => ({
+      at: Number(each.at),
+      lane: each.allowed === false ? "refused" : "connection",
+      what: String(each.name ?? each.address ?? ""),
+      for: 0,
+    })),
+  ].toSorted((a, b) => b.at - a.at);
+  return html`<table><thead><tr><th scope="col">Time</th><th scope="col">Lane</th><th scope="col">What</th><th scope="col">Lasted</th></tr></thead>
+    <tbody>${rows
+      .slice(0, mostRows)
+      .map(
+        (row) =>
+          html`<tr><td class="mono">${clock(row.at)}</td><td>${row.lane}</td><td class="mono">${visible(row.what)}</td><td class="mono">${row.for > 0 ? time(row.for) : ""}</td></tr>`,
+      )}</tbody></table>`;
 }

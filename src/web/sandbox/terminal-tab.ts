@@ -5,10 +5,12 @@ import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
+import { Question } from "../parts/dialog.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
 import { Attachment } from "../terminal/attachment.ts";
 import { defineStyleElement } from "../terminal/style-element.ts";
+import { visible } from "../text.ts";
 import type { TabProps } from "./sandbox-view.ts";
 
 const softKeys: [string, string][] = [
@@ -24,7 +26,9 @@ export function TerminalTab({ value: { state, session } }: TabProps) {
   const element = useRef<HTMLDivElement>(null);
   const attachment = useRef<Attachment | undefined>(undefined);
   const [words, setWords] = useState("");
+  const [pasted, setPasted] = useState<{ text: string; accept: () => void } | undefined>(undefined);
   const command = parameter("shell");
+  const cwd = parameter("cwd");
   const isRunning = state === "running";
   const start = async () => {
     const params = { session: session.id };
@@ -33,30 +37,43 @@ export function TerminalTab({ value: { state, session } }: TabProps) {
       args: ["-i"],
       terminal: { rows: 24, columns: 80 },
       env: { TERM: "xterm-256color" },
+      ...(cwd !== "" && { cwd }),
     };
     const started = await act("Cannot start a shell", () => client.call("startCommand", { params, body }));
     if (!started) return;
     sessionStorage.setItem(place(session.id), started.id);
-    setParameters({ shell: started.id });
+    setParameters({ shell: started.id, cwd: "" });
   };
   useEffect(() => {
     if (command !== "" || !isRunning) return;
     const earlier = sessionStorage.getItem(place(session.id));
-    if (earlier === null) void start();
+    if (earlier === null || cwd !== "") void start();
     else setParameters({ shell: earlier });
   }, [isRunning]);
   useEffect(() => {
     if (!element.current || command === "") return;
-    return attached(element.current, { session: session.id, command, hold: attachment, say: setWords });
+    return attached(element.current, {
+      session: session.id,
+      command,
+      hold: attachment,
+      say: setWords,
+      ask: (text, accept) => setPasted({ text, accept }),
+    });
   }, [command]);
-  if (!isRunning && command === "") return html`<p class="empty">The sandbox does not run, so it has no terminal.</p>`;
+  if (!isRunning && command === "")
+    return html`<p class="empty">The sandbox does not run, so it has no terminal. Resume it first.</p>`;
   return html`<div class="ph"><b>bash</b><span role="status">${words}</span>
-      <button type="button" onClick=${() => void start()}>New shell</button>
+      <button type="button" class="small" onClick=${() => void start()}>New shell</button>
       <span class="r">Ctrl Shift \\ leaves the terminal</span></div>
     <div class="shell" ref=${element}></div>
     <div class="softkeys">${softKeys.map(
       ([label, text]) => html`<button type="button" onClick=${() => attachment.current?.send(text)}>${label}</button>`,
-    )}</div>`;
+    )}</div>
+    ${
+      pasted &&
+      html`<${Question} title="Paste several lines" verb="Paste" close=${() => setPasted(undefined)} act=${pasted.accept}
+        text=${`The shell may run each line at once: ${visible(pasted.text.slice(0, 300))}${pasted.text.length > 300 ? "…" : ""}`} />`
+    }`;
 }
 
 /** where this tab of the browser keeps the shell that it opened last in a session */
@@ -69,9 +86,11 @@ interface Shown {
   command: string;
   hold: { current: Attachment | undefined };
   say: (words: string) => void;
+  /** asks before text of several lines is pasted */
+  ask: (text: string, accept: () => void) => void;
 }
 
-function attached(place: HTMLElement, { session, command, hold, say }: Shown): () => void {
+function attached(place: HTMLElement, { session, command, hold, say, ask }: Shown): () => void {
   defineStyleElement();
   loadStyles();
   const style = getComputedStyle(place);
@@ -81,7 +100,17 @@ function attached(place: HTMLElement, { session, command, hold, say }: Shown): (
     fontSize: 12.5,
     minimumContrastRatio: 4.5,
     scrollback: 10_000,
-    theme: { background: colour("--sunken"), foreground: colour("--ink"), cursor: colour("--accent") },
+    theme: {
+      background: colour("--sunken"),
+      foreground: colour("--ink"),
+      cursor: colour("--accent"),
+      selectionBackground: colour("--chosen"),
+      red: colour("--fail"),
+      green: colour("--run"),
+      yellow: colour("--pause"),
+      blue: colour("--busy"),
+      magenta: colour("--snap"),
+    },
     screenReaderMode: true,
   });
   const fit = new FitAddon();
@@ -105,12 +134,24 @@ function attached(place: HTMLElement, { session, command, hold, say }: Shown): (
     if (isLeaving) document.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
     return !isLeaving;
   });
+  const paste = (event: ClipboardEvent) => {
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (!/[\r\n]./.test(text)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    ask(text, () => {
+      terminal.paste(text);
+      terminal.focus();
+    });
+  };
+  place.addEventListener("paste", paste, true);
   const watch = new ResizeObserver(() => fit.fit());
   watch.observe(place);
   fit.fit();
   terminal.focus();
   return () => {
     watch.disconnect();
+    place.removeEventListener("paste", paste, true);
     connection.close();
     terminal.dispose();
   };

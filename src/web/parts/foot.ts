@@ -1,0 +1,45 @@
+/** The line at the bottom: what runs, what the host has left, and the keys of this page. */
+
+import { useAnswer } from "../data/answer.ts";
+import { now, running } from "../data/live.ts";
+import { html } from "../html.ts";
+import { client, isAdmin } from "../session.ts";
+import { size } from "../text.ts";
+import { keysOn } from "./keys.ts";
+
+const every = 10_000;
+const hints = {
+  list: [
+    ["j k", "move"],
+    ["x", "select"],
+    ["↵", "open"],
+    ["/", "filter"],
+    ["?", "keys"],
+  ],
+  sandbox: [
+    ["1–9", "tab"],
+    ["[ ]", "previous, next"],
+    ["\\", "split"],
+    ["?", "keys"],
+  ],
+};
+
+export function Foot({ isSandbox }: { isSandbox: boolean }) {
+  return html`<footer class="foot">
+    <span>${running.value} running</span>
+    ${isAdmin() && html`<${Host} />`}
+    <span class="hints">${
+      keysOn.value &&
+      hints[isSandbox ? "sandbox" : "list"].map(([key, does]) => html`<span><kbd>${key}</kbd> ${does}</span>`)
+    }</span>
+  </footer>`;
+}
+
+function Host() {
+  const { value } = useAnswer(`${Math.floor(now.value / every)}`, (signal) => client.call("getCapacity", { signal }));
+  if (!value) return null;
+  const { machines, disk } = value;
+  const free = disk?.places.map((each) => each.free) ?? [];
+  return html`${free.length > 0 && html`<span>disk ${size(Math.min(...free))} free</span>`}
+    <span>pool ${machines.hot + machines.warm} ready</span>`;
+}

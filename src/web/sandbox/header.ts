@@ -1,0 +1,120 @@
+/** The head of a sandbox's page: its name and state, what people do with it, and its facts. */
+
+import { useState } from "preact/hooks";
+import type { Sandbox } from "../data/live.ts";
+import { tagsOf } from "../data/query.ts";
+import { html } from "../html.ts";
+import { Ends } from "../pages/sandboxes.ts";
+import { copy, extend, fork, pause, remove, resume, snapshot, stop } from "../parts/acts.ts";
+import { Dialog, Question } from "../parts/dialog.ts";
+import { Icon, type IconName } from "../parts/icon.ts";
+import { StateMark, StateWord } from "../parts/state.ts";
+import { go, pathOf } from "../router.ts";
+import { memory, visible } from "../text.ts";
+
+const quarterHour = 15 * 60_000;
+
+interface Act {
+  words: string;
+  key?: string;
+  icon?: IconName;
+  run: () => unknown;
+  /** whether a phone has it only in the menu */
+  isOptional?: boolean;
+  isDanger?: boolean;
+  /** only in the menu */
+  isRare?: boolean;
+}
+
+function actsOf(value: Sandbox, ask: () => void): Act[] {
+  const { name, state, session, persistent } = value;
+  const isOver = ["stopped", "failed", "aborted", "paused"].includes(state);
+  const whileRunning: Act[] = [
+    { words: "Extend 15 min", key: "e", run: () => extend(name, session.id, quarterHour), isOptional: true },
+    { words: "Snapshot", key: "p", icon: "snapshot", run: () => snapshot(name, session.id), isOptional: true },
+  ];
+  const stopIt: Act = {
+    words: persistent ? "Stop, keep files" : "Stop, lose files",
+    key: "s",
+    icon: "stop",
+    run: () => stop(name),
+  };
+  return [
+    ...(state === "running" ? whileRunning : []),
+    { words: "Fork", key: "f", icon: "fork", run: () => fork(name), isOptional: true },
+    ...(state === "running" ? [stopIt, { words: "Pause, keep programs", run: () => pause(name), isRare: true }] : []),
+    ...(isOver ? [{ words: "Resume", icon: "resume" as const, run: () => resume(name) }] : []),
+    { words: "Delete…", run: ask, isDanger: true, isRare: true },
+  ];
+}
+
+export function Header({ value }: { value: Sandbox }) {
+  const { name, state, session, vcpus, image, runtime, madeBy } = value;
+  const [asking, setAsking] = useState<"delete" | "menu" | undefined>(undefined);
+  const close = () => setAsking(undefined);
+  const acts = actsOf(value, () => setAsking("delete"));
+  const mounts = Object.entries(value.mounts);
+  return html`<header class="about">
+    <div class="title">
+      <h1><${StateMark} state=${state} /> ${visible(name)}</h1>
+      <${StateWord} state=${state} />
+      ${tagsOf(value.tags).map((tag) => html`<span class="token">${visible(tag)}</span>`)}
+      <div class="acts">
+        ${acts
+          .filter(({ isRare }) => !isRare)
+          .map(
+            ({ words, key, icon, run, isOptional }) => html`<button
+              type="button" class=${isOptional ? "opt" : undefined} data-key=${key} onClick=${() => void run()}
+            >${icon && html`<${Icon} name=${icon} />`} ${words} ${key && html`<kbd>${key}</kbd>`}</button>`,
+          )}
+        <button type="button" aria-label="All actions" data-key="." onClick=${() => setAsking("menu")}><${Icon} name="more" /></button>
+      </div>
+    </div>
+    <dl class="facts">
+      <div><dt>ends in</dt><dd><${Ends} value=${value} /></dd></div>
+      <div><dt>session</dt><dd><button type="button" class="plain" title="Copy the id" onClick=${() => void copy(session.id)}>${session.id.slice(0, 14)}…</button></dd></div>
+      <div><dt>image</dt><dd>${visible(image ?? runtime ?? "default")}</dd></div>
+      <div><dt>size</dt><dd>${vcpus} vCPU · ${memory(value.memory)}</dd></div>
+      <div><dt>network</dt><dd>${networkWords(session.networkPolicy)}</dd></div>
+      <div><dt>user</dt><dd>${visible(session.user)}</dd></div>
+      ${madeBy.wire !== null && html`<div><dt>made over</dt><dd>${visible(madeBy.wire)}</dd></div>`}
+      ${mounts.map(([path, { drive }]) => html`<div><dt>drive</dt><dd class="mono">${visible(`${drive} → ${path}`)}</dd></div>`)}
+    </dl>
+    ${session.endReason !== null && html`<p class="why">${visible(session.endReason)}</p>`}
+    ${asking === "menu" && html`<${Menu} acts=${acts} close=${close} />`}
+    ${
+      asking === "delete" &&
+      html`<${Question}
+        title=${`Delete ${visible(name)}`} verb="Delete" close=${close}
+        text="Its files and its snapshots are lost."
+        act=${async () => {
+          if (await remove(name)) go(pathOf("sandboxes"));
+        }}
+      />`
+    }
+  </header>`;
+}
+
+function Menu({ acts, close }: { acts: Act[]; close: () => void }) {
+  const choose = (run: () => unknown) => () => {
+    close();
+    run();
+  };
+  return html`<${Dialog} title="Actions" close=${close}>
+    <div class="menu">${acts.map(
+      ({
+        words,
+        key,
+        run,
+        isDanger,
+      }) => html`<button type="button" class=${isDanger ? "danger" : undefined} onClick=${choose(run)}>
+        ${words} ${key && html`<kbd>${key}</kbd>`}</button>`,
+    )}</div>
+  <//>`;
+}
+
+export function networkWords(policy: Sandbox["networkPolicy"]): string {
+  if (policy.mode !== "custom") return policy.mode;
+  const { length } = policy.domains;
+  return `custom · ${length} ${length === 1 ? "name" : "names"}`;
+}
