@@ -1,5 +1,6 @@
 /** Where clients find the daemon and the ports of its sandboxes. */
 
+import { keepingLastResult } from "../base/last-result.ts";
 import type { Config } from "../config/config.ts";
 import type { TlsIdentity } from "../config/tls-settings.ts";
 import { urlHost } from "./listening.ts";
@@ -33,6 +34,9 @@ function hostOfCertificate({ host, domain }: Config, { names, covers }: NonNulla
 
 /** where labels lead to sandboxes: what stands before the daemon stands before them too */
 export function domainUrlOf(place: Place): string {
-  const url = new URL(publicUrlOf(place));
-  return `${url.protocol}//${place.config.domain}${url.port === "" ? "" : `:${url.port}`}`;
+  const { protocol, port } = partsOf(publicUrlOf(place));
+  return `${protocol}//${place.config.domain}${port === "" ? "" : `:${port}`}`;
 }
+
+/** every answer with links asks for it */
+const partsOf = keepingLastResult((url) => new URL(url));

@@ -1,6 +1,6 @@
 /** Seals secrets for storage (AES-256-GCM) with a key of this host, which is a file beside the database, not in it. */
 
-import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hash, hkdfSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { writeDurably } from "../base/durable-file.ts";
 import type { Seal } from "../core/context.ts";
@@ -49,7 +49,7 @@ export function signerFor(purpose: string, keyFile: string): (text: string) => s
 
 /** how keys are stored: enough to recognize one, but useless to a reader of the database */
 export function hashKey(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
+  return hash("sha256", secret, "hex");
 }
 
 /**

@@ -80,8 +80,10 @@ export function inRequest(
 ): void {
   const scope: Scope = { request: `r-${fewRandomBytes(9).toString("base64url")}` };
   response.setHeader("x-request-id", scope.request ?? "");
-  const credentials = Object.entries(request.headers).filter(([name]) => credentialHeaders.test(name));
-  for (const [, value] of credentials.slice(0, mostCredentials)) {
+  let credentials = 0;
+  for (const name in request.headers) {
+    if (!credentialHeaders.test(name) || ++credentials > mostCredentials) continue;
+    const value = request.headers[name];
     if (typeof value === "string") redact(value.replace(/^\w+ /, ""));
   }
   if (log.isLevelEnabled(level)) {

@@ -10,6 +10,7 @@ import { bearerOf, requireRead } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
 import { abortWhenEnded, addressOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
+import { RememberingRouter } from "../kit/routing/remembering-router.ts";
 import { errorResponse, noSandbox } from "./errors.ts";
 import type { Interpreters } from "./interpreter/interpreters.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
@@ -29,7 +30,7 @@ export type E2bContext = Context<Env>;
 
 /** a router that authenticates the caller before any route runs */
 export function authenticated({ core, logError }: Dialect): Hono<Env> {
-  const app = new Hono<Env>({ strict: false });
+  const app = new Hono<Env>({ strict: false, router: new RememberingRouter() });
   app.onError((error) => errorResponse(error, logError));
   app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
   app.use(async (c, next) => {

@@ -25,6 +25,7 @@ export class InvalidInput extends Error {
 
 /** a query's parameters; one that occurs several times becomes a list */
 export function queryParameters(c: Context): Record<string, unknown> {
+  if (!c.req.url.includes("?")) return {};
   const all = Object.entries(c.req.queries()).map(([key, values]) => [key, values.length === 1 ? values[0] : values]);
   const query = Object.fromEntries(all);
   requireText(query);

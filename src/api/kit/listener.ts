@@ -18,7 +18,9 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
       const incoming = connection.incoming as IncomingMessage; // the daemon gives those of HTTP/2 the same shape
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
-      endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);
+      const keyEnd = keyEndOf(request);
+      // Most answers are complete by then.
+      if (keyEnd) setImmediate(endWithKey, keyEnd, connection.outgoing as ServerResponse);
       // Node's response for HTTP/2 does not say whether it waits for its reader, so there the web stream is sent.
       const live = incoming.httpVersionMajor === 1 ? liveAnswerOf(response) : undefined;
       if (live) {
@@ -48,8 +50,8 @@ async function discardRest(incoming: IncomingMessage): Promise<void> {
 }
 
 /** Cuts off a long answer, such as a stream, when the key of its request is no longer valid. */
-function endWithKey(ended: AbortSignal | undefined, outgoing: ServerResponse): void {
-  if (!ended) return;
+function endWithKey(ended: AbortSignal, outgoing: ServerResponse): void {
+  if (outgoing.writableEnded || outgoing.destroyed) return;
   const cut = () => outgoing.destroy();
   if (ended.aborted) cut();
   setMaxListeners(0, ended);
@@ -70,9 +72,16 @@ function answerUnaddressed(error: unknown): Response {
  * proxy in front of us may have checked the host that we ignore.
  */
 export function namesTwoHosts({ rawHeaders, headers, url = "" }: IncomingMessage): boolean {
-  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  if (hosts > 1) return true;
+  // Most request lines have a path only.
+  if (url.startsWith("/")) return false;
   const [, named] = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url) ?? [];
-  return hosts.length > 1 || (named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase());
+  return named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase();
 }
 
 /** answers a request that names two hosts */

@@ -126,7 +126,7 @@ export async function sendLive({ pieces, filler, patience, headers }: LiveAnswer
 class Gathering {
   readonly #outgoing: ServerResponse;
   readonly #headers: Record<string, string>;
-  #held: Uint8Array[] = [];
+  #held: (string | Uint8Array)[] = [];
   #length = 0;
   readonly #timer: NodeJS.Timeout;
 
@@ -139,9 +139,8 @@ class Gathering {
   /** false when the client reads too slowly */
   add(piece: string | Uint8Array): boolean {
     if (this.#outgoing.headersSent) return this.#outgoing.write(piece);
-    const bytes = typeof piece === "string" ? Buffer.from(piece) : piece;
-    this.#held.push(bytes);
-    this.#length += bytes.length;
+    this.#held.push(piece);
+    this.#length += typeof piece === "string" ? Buffer.byteLength(piece) : piece.length;
     return this.#length < gatheringRoom || this.#flush();
   }
 
@@ -164,11 +163,13 @@ class Gathering {
     return true;
   }
 
-  #take(): Buffer {
-    const all = Buffer.concat(this.#held, this.#length);
+  /** Node sends text together with the headers, in one write */
+  #take(): string | Uint8Array {
+    const held = this.#held;
     this.#held = [];
     this.#length = 0;
-    return all;
+    if (held.every((piece) => typeof piece === "string")) return held.join("");
+    return Buffer.concat(held.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
   }
 }
 

@@ -3,11 +3,13 @@
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import type { z } from "zod";
+import { keepingLastResult } from "../../base/last-result.ts";
 import type { Caller, Owner } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
 import { addHeaders, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
+import { RememberingRouter } from "../kit/routing/remembering-router.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
 import { RateHeaders } from "./rate-headers.ts";
@@ -39,7 +41,10 @@ export function authenticated({ core, clock, logError }: Dialect): Hono<Env> {
 
 /** a router without authentication; the base path of the vendor's SDK, `/api`, is optional */
 export function open(logError: (error: unknown) => void): Hono<Env> {
-  const app = new Hono<Env>({ getPath: (request) => getPath(request).replace(/^\/api(?=\/v\d)/, "") });
+  const app = new Hono<Env>({
+    router: new RememberingRouter(),
+    getPath: (request) => getPath(request).replace(/^\/api(?=\/v\d)/, ""),
+  });
   app.onError((error) => errorResponse(error, logError));
   app.notFound(() => errorResponse(notFound("Not found."), logError));
   return app;
@@ -71,9 +76,11 @@ export interface Scope {
 export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
   const domain = dialect.domain();
   const isPython = /^vercel-sandbox\//.test(c.req.header("user-agent") ?? "");
-  const isLocal = new URL(domain).hostname === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
+  const isLocal = hostnameOf(domain) === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
   return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal };
 }
+
+const hostnameOf = keepingLastResult((url) => new URL(url).hostname);
 
 /** Members whose names begin with two underscores are private to the vendor's clients; all of them are accepted. */
 export type Private = Record<string, unknown>;

@@ -329,18 +329,24 @@ function checked<T extends object>(
   checks: Record<string, Check>,
   tell: (caller: Caller, first: unknown, check: Check) => void,
 ): T {
+  /** each method with its check, made at its first use */
+  const known = new Map<string | symbol, { method: unknown; checkedMethod: (...args: unknown[]) => unknown }>();
   return new Proxy(service, {
     get(target, name) {
       const method = Reflect.get(target, name, target);
       if (typeof method !== "function") return method;
+      const made = known.get(name);
+      if (made?.method === method) return made.checkedMethod;
       const check = typeof name === "string" && Object.hasOwn(checks, name) ? checks[name] : undefined;
-      return (...args: unknown[]) => {
+      const checkedMethod = (...args: unknown[]) => {
         if (!check) return method.apply(target, args);
         const caller = args[0] as Caller; // checked methods take a caller first
         tell(caller, args[1], check);
         if (!caller?.scope) return method.apply(target, args);
         return permitted(check, args).then((others) => method.apply(target, others));
       };
+      known.set(name, { method, checkedMethod });
+      return checkedMethod;
     },
   });
 }

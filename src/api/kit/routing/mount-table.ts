@@ -1,7 +1,7 @@
 /** The mount table: which dialect answers a request, by its path, host, method and headers. */
 
-import type { ApiDialect, Mount } from "./dialect.ts";
-import { hostnameOf } from "./hosts.ts";
+import type { ApiDialect, Mount } from "../dialect.ts";
+import { hostnameOf } from "../hosts.ts";
 
 /** A row, and the name of its dialect. */
 export interface NamedMount extends Mount {
@@ -16,7 +16,7 @@ export class MountTable {
     this.#mounts = dialects.flatMap(({ wire, mounts }) => mounts.map((mount) => ({ ...mount, wire })));
   }
 
-  find(request: Request, { pathname } = new URL(request.url)): NamedMount | undefined {
+  find(request: Request, pathname = new URL(request.url).pathname): NamedMount | undefined {
     const host = hostnameOf(request.headers.get("host") ?? "") ?? "";
     return this.#mounts.find(
       (mount) =>

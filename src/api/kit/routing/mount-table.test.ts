@@ -1,7 +1,7 @@
 /** Which row of the mount table a request matches. */
 
 import { expect, test } from "vitest";
-import type { Mount } from "./dialect.ts";
+import type { Mount } from "../dialect.ts";
 import { MountTable } from "./mount-table.ts";
 
 const app = { fetch: () => new Response() };
