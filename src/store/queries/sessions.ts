@@ -184,15 +184,18 @@ export function sessionStore(
     findSessionByShortId: (shortId) =>
       first(db.selectFrom("sessions").selectAll().where("short_id", "=", shortId), sessions.toValue),
 
-    moveSession: durable((id, from, to, changes) =>
-      statements.transaction(function* () {
-        const columns = { ...sessions.toChanges(changes), state: to };
-        const [row] = yield* step(change(from.join(" "))({ ...columns, session: id }));
-        if (!row) return undefined;
-        const at = changes.updatedAt ?? now();
-        yield* step(showState({ sandbox: row.sandbox_id, session: id, state: to, at }));
-        return sessions.toValue(row);
-      }),
+    moveSession: durable(
+      (id, from, to, changes) =>
+        statements.transaction(function* () {
+          const columns = { ...sessions.toChanges(changes), state: to };
+          const [row] = yield* step(change(from.join(" "))({ ...columns, session: id }));
+          if (!row) return undefined;
+          const at = changes.updatedAt ?? now();
+          yield* step(showState({ sandbox: row.sandbox_id, session: id, state: to, at }));
+          return sessions.toValue(row);
+        }),
+      // No caller is answered while a session is ending. After a loss of power, its machine is gone in any case.
+      (_, __, to) => to !== "stopping" && to !== "snapshotting",
     ),
 
     updateSession: durable(async (id, states, changes) => {
