@@ -402,8 +402,8 @@ export class LinuxRuntime implements Runtime {
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
       prepared = await bootedMachine(this.#open(), spec, root, this.#limits);
-      // No program of the user runs in it yet, so both steps can run at the same time.
-      await Promise.all([
+      // No program of the user runs in it yet, so these steps and the records can be made at the same time.
+      const fitted = Promise.all([
         typeof network === "string" ? undefined : egress.set(prepared.plan.name, network, { fresh: true }),
         this.#open().maker.fit(prepared, spec),
       ]);
@@ -418,8 +418,12 @@ export class LinuxRuntime implements Runtime {
         image: { reference: imageReference(root.image), layers: root.image.layers, env: root.image.env },
         volume: root.volume,
       };
-      writeRecord(prepared.plan.folder, record);
-      writeSpare(prepared.plan, record);
+      try {
+        writeRecord(prepared.plan.folder, record);
+        writeSpare(prepared.plan, record);
+      } finally {
+        await fitted;
+      }
       // Not awaited: the caller's own record takes as long to get to the disk.
       if (this.#durability === "power") void flushRecord(prepared.plan.folder);
       const machine = new LinuxMachine(components, prepared.plan, record, prepared.agent);

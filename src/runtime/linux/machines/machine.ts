@@ -102,6 +102,7 @@ export class LinuxMachine implements Machine {
   async exec(spec: ExecSpec): Promise<Process> {
     this.#mustRun("run a command");
     checkExec(spec);
+    this.#components.pool.used();
     const starting = this.#agent.exec(spec, this.record.image.env);
     this.#starting.add(starting);
     try {
@@ -349,6 +350,7 @@ export class LinuxMachine implements Machine {
   }
 
   async #kill(): Promise<void> {
+    this.#components.pool.used();
     if (this.#isPaused) this.#killFrozen();
     const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
     if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);

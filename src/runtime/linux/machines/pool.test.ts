@@ -1,6 +1,6 @@
 /** The pool with a maker that makes nothing: what it holds, when it fills, and what becomes of prepared machines that fail. */
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { eventually } from "../../../../test/harness/harness.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { Agent } from "../guest-wire/agent.ts";
@@ -102,6 +102,31 @@ describe("a pool", () => {
     expect(maker.rehearsed).toEqual(maker.booted);
     await pool.full();
     expect(maker.made).toBe(5);
+  });
+
+  test("fills after a moment without commands, and soon even if commands never stop", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    try {
+      const { pool, maker } = poolOf({ hot: 1, warm: 0 });
+      pool.fill();
+      for (const _ of [1, 2, 3]) {
+        await vi.advanceTimersByTimeAsync(15);
+        pool.used();
+      }
+      await vi.advanceTimersByTimeAsync(19);
+      expect(maker.made).toBe(0);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(maker.made).toBe(1);
+      pool.takeHot("host@1");
+      pool.fill();
+      for (let passed = 0; passed < 130; passed += 10) {
+        await vi.advanceTimersByTimeAsync(10);
+        pool.used();
+      }
+      expect(maker.made).toBe(2);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test("gives each prepared machine once, and a hot one only for the root it was booted from", async () => {

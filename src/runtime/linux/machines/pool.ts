@@ -1,6 +1,7 @@
 /**
  * The pool of prepared machines. `hot` ones are booted from the default image, `warm` ones wait for any root. It is
- * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller down.
+ * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller
+ * down. Callers use a new machine at once, so filling also waits while commands start and machines stop, but not for long.
  */
 
 import { SharedRun } from "../../../base/single-flight.ts";
@@ -40,6 +41,8 @@ interface Entry {
 
 /** how long nothing must have happened before the pool fills, in ms */
 const quiet = 20;
+/** how long commands and stops may delay it, in ms */
+const longestDelay = 100;
 const pauseAfterError = 5000;
 
 export class Pool {
@@ -47,6 +50,8 @@ export class Pool {
   readonly #preparedMachines: Record<Kind, Entry[]> = { hot: [], warm: [] };
   readonly #filling = new SharedRun<void>();
   #timer: NodeJS.Timeout | undefined;
+  /** when it was to begin to fill, in ms since any moment; undefined while it is not to begin later */
+  #dueSince: number | undefined;
   #busy = 0;
   #closed = false;
 
@@ -72,18 +77,25 @@ export class Pool {
   /** a caller is at work: filling waits until the returned function is called */
   begin(): () => void {
     this.#busy++;
-    clearTimeout(this.#timer);
+    this.#cancel();
     return () => {
       this.#busy--;
       this.fill();
     };
   }
 
+  /** a caller uses a machine: filling that has not begun waits a moment longer */
+  used(): void {
+    if (this.#dueSince !== undefined && performance.now() - this.#dueSince < longestDelay) this.#timer?.refresh();
+  }
+
   /** begins to fill in a moment, if something is missing */
   fill(after = quiet): void {
     if (this.#closed || this.#busy > 0) return;
     clearTimeout(this.#timer);
+    this.#dueSince = performance.now();
     this.#timer = setTimeout(() => {
+      this.#dueSince = undefined;
       void this.#filling.run(() => this.#fillUp());
     }, after);
     this.#timer.unref();
@@ -91,7 +103,7 @@ export class Pool {
 
   /** resolves when nothing is missing, or when filling it failed */
   async full(): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#cancel();
     await this.#filling.run(() => this.#fillUp());
   }
 
@@ -119,10 +131,15 @@ export class Pool {
 
   /** ends all prepared machines */
   async empty(): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#cancel();
     await this.#filling.current;
     const all = [...this.#preparedMachines.hot.splice(0), ...this.#preparedMachines.warm.splice(0)];
     await Promise.all(all.map(({ prepared }) => this.#discard(prepared)));
+  }
+
+  #cancel(): void {
+    clearTimeout(this.#timer);
+    this.#dueSince = undefined;
   }
 
   async #fillUp(): Promise<void> {
