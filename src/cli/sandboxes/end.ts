@@ -5,6 +5,7 @@ import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage, someNames } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/egress-table.ts";
+import { durationOf } from "../units.ts";
 
 export const stopUsage = `Usage: sandkeep stop [options] <sandbox>...
 
@@ -12,6 +13,7 @@ Stops sandboxes. The files of a persistent one are kept, and sandkeep shell or e
 each that has stopped.
 
 Options:
+  --grace <duration>       let its programs end by themselves first, for at most this long, such as 10s
 ${daemonUsage}
 Example:
   sandkeep stop demo
@@ -30,12 +32,13 @@ Example:
 `;
 
 export async function stopCommand(args: string[], context: CommandContext): Promise<number | undefined> {
-  const { values, positionals } = readArgs(args, stopUsage, daemonOptions);
+  const { values, positionals } = readArgs(args, stopUsage, { grace: { type: "string" }, ...daemonOptions });
   if (values.help) return showUsage(stopUsage, context);
   const names = someNames(positionals, "stop a sandbox", stopUsage);
+  const grace = values.grace === undefined ? undefined : durationOf("--grace", values.grace);
   const daemon = new Daemon(values, context);
   return forEach(names, context, async (sandbox) => {
-    const input = { params: { sandbox }, query: daemon.scope };
+    const input = { params: { sandbox }, query: { ...daemon.scope, ...(grace !== undefined && { grace }) } };
     const stopped = await daemon.askAbout(sandbox, `stop "${sandbox}"`, daemon.client.call("stopSession", input));
     context.print(values.json ? plainJson(stopped) : sandbox);
   });

@@ -13,7 +13,7 @@ Lists the last events of a project. docs/events.md describes them.
 
 Options:
   -f, --follow             go on with new events until Ctrl-C; a broken connection is opened again
-  --topics <list>          only these: sandbox, session, command, files, snapshot, policy, drive
+  --topics <list>          only these: sandbox, session, command, files, snapshot, policy, drive, image
 ${daemonUsage}
 Example:
   sandkeep events -f --topics session,snapshot

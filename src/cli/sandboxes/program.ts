@@ -12,7 +12,7 @@ import { CliError, NoAnswer } from "../errors.ts";
 import { plainJson } from "../print/egress-table.ts";
 
 export interface ProgramSpec {
-  /** the program and its arguments */
+  /** the program and its arguments; none for the image's own */
   words: string[];
   session: string;
   /** whether it reads this program's input */
@@ -34,15 +34,14 @@ const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
 /** the exit code of the program */
 export async function runProgram(daemon: Daemon, spec: ProgramSpec, context: CommandContext): Promise<number> {
   const { words, session, interactive, tty, json } = spec;
-  const [name = "", ...args] = words;
+  const [name, ...args] = words;
   const started = await daemon.ask(
-    `run "${name}"`,
+    name === undefined ? "run the image's command" : `run "${name}"`,
     daemon.client.call("startCommand", {
       params: { session },
       query: daemon.team,
       body: {
-        command: name,
-        args,
+        ...(name !== undefined && { command: name, args }),
         env: { ...(tty && { TERM: terminalName(context.environment) }), ...spec.env },
         ...(spec.cwd !== undefined && { cwd: spec.cwd }),
         ...(spec.user !== undefined && { user: spec.user }),

@@ -14,9 +14,10 @@ import { requireTerminal, runProgram, splitAtDashes } from "./program.ts";
 
 export const runUsage = `Usage: sandkeep run [options] [image] -- <program> [arguments]
        sandkeep run -it [options] [image]
+       sandkeep run [options] <image>
 
 Makes a sandbox, runs a program in it with its output here, and deletes the sandbox. The exit code is the program's.
-Ctrl-C goes to the program; the third one kills it. With -it and no program, a shell runs.
+Ctrl-C goes to the program; the third one kills it. With no program, a shell runs (-it), or the image's own program.
 
 Options:
   -i, --interactive        pass standard input on to the program
@@ -69,7 +70,8 @@ export async function runCommand(args: string[], context: CommandContext): Promi
     const meant = `sandkeep run ${image} -- ${rest.join(" ")}`;
     throw new CliError(`Cannot run "${rest[0]}": "--" must come before the program`, meant);
   }
-  if (!words?.length && !tty) throw new CliError(`Cannot run nothing: name a program\n\n${runUsage.trimEnd()}`);
+  if (!words?.length && !tty && image === undefined)
+    throw new CliError(`Cannot run nothing: name a program\n\n${runUsage.trimEnd()}`);
   if (tty) requireTerminal(context, json);
   const volumes = (values.volume ?? []).map(volumeOf);
   if (sync && volumes.length === 0) throw new CliError("Cannot use --sync: no folder is named with -v");
@@ -92,7 +94,8 @@ export async function runCommand(args: string[], context: CommandContext): Promi
     if (keep) context.warn(`The sandbox is "${name}"; it stays`);
     await folders.copyIn();
     const cwd = values.cwd ?? folders.first;
-    const program = words?.length ? words : ["sh", "-c", "exec $(command -v bash || echo sh)"];
+    const shell = ["sh", "-c", "exec $(command -v bash || echo sh)"];
+    const program = words?.length || !tty ? (words ?? []) : shell;
     const spec = { words: program, session: session.id, interactive: interactive && !tty, tty, json, cwd };
     const code = await runProgram(daemon, { ...spec, user: values.user }, context);
     if (sync) {

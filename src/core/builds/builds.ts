@@ -13,7 +13,7 @@ import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import { allowAll, type NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildContext, NewImage } from "../ports/image-builds.ts";
-import type { ImageInfo } from "../ports/runtime.ts";
+import type { ImageInfo } from "../ports/images.ts";
 import { Build, type BuildEvent, machineNetwork } from "./build.ts";
 import { type BuildPlan, type ImageSettings, neededStages } from "./build-plan.ts";
 

@@ -15,10 +15,12 @@ import type { Activity } from "../sessions/activity.ts";
 import { notRunning } from "../sessions/end.ts";
 import type { Running, Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
+import { imageCommand, imageOf } from "./image-command.ts";
 import { userIds } from "./user-ids.ts";
 
 export interface RunSpec {
-  name: string;
+  /** default the program of the image; `args`, if there are any, replace the image's own */
+  name?: string | undefined;
   args: string[];
   /** default the session's */
   cwd?: string | undefined;
@@ -305,11 +307,15 @@ export class Commands {
 
   async #run({ session, machine }: Running, spec: RunSpec): Promise<Command> {
     await trusted(machine);
+    const [name, ...args] =
+      spec.name === undefined
+        ? imageCommand(await imageOf(this.#context, machine), spec.args)
+        : [spec.name, ...spec.args];
     const id = this.#context.ids.command();
     const cwd = resolvePath(session.cwd, undefined, spec.cwd ?? ".");
     const starting = machine.exec({
       id,
-      argv: [spec.name, ...spec.args],
+      argv: [name, ...args],
       cwd,
       env: {
         ...trustEnvironment(session.networkPolicy, this.#context),
@@ -322,7 +328,6 @@ export class Commands {
       ...(spec.pty && { pty: spec.pty }),
       ...(spec.stdin && { stdin: true }),
     });
-    const { name, args } = spec;
     const { store, now } = this.#context;
     const command: Command = { id, sessionId: session.id, teamId: session.teamId, name, args, cwd, startedAt: now() };
     // store the record while the program starts

@@ -2,7 +2,15 @@
 
 import type { EndCause, SessionState } from "../model/sandbox.ts";
 
-export type Event = SandboxEvent | SessionEvent | CommandEvent | FileEvent | SnapshotEvent | PolicyEvent | DriveEvent;
+export type Event =
+  | SandboxEvent
+  | SessionEvent
+  | CommandEvent
+  | FileEvent
+  | SnapshotEvent
+  | PolicyEvent
+  | DriveEvent
+  | ImageEvent;
 
 interface SandboxEvent {
   type: "sandbox.created" | "sandbox.changed" | "sandbox.deleted";
@@ -54,4 +62,14 @@ interface DriveEvent {
   type: "drive.created" | "drive.changed" | "drive.deleted";
   drive: string;
   driveId: string;
+}
+
+/** a create waits for an image from a registry */
+interface ImageEvent {
+  type: "image.pulling" | "image.pulled";
+  /** its name as the caller wrote it */
+  image: string;
+  /** bytes so far, and of all layers that were missing */
+  received?: number;
+  total?: number;
 }

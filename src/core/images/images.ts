@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey } from "../model/image.ts";
 import type { Owner, SandboxBase } from "../model/sandbox.ts";
-import type { ImageInfo } from "../ports/runtime.ts";
+import type { ImageInfo, PullProgress } from "../ports/images.ts";
 
 const runtimes = ["node24", "node22", "node26", "python3.13"];
 /** the runtime that is in every image, unless it was imported without */
@@ -15,6 +15,8 @@ export interface WantedBase {
   runtime?: string | undefined;
   image?: string | WantedImage | undefined;
   home?: CommandDefaults | undefined;
+  /** called as the image is pulled */
+  pulling?: ((progress: PullProgress) => void) | undefined;
 }
 
 /** An image that a caller asks for, as its dialect understands the name. */
@@ -67,7 +69,9 @@ export async function resolveBase(context: ImageContext, owner: ImageUser, wante
     throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${runtimes.join(", ")}.`);
   }
   const { images } = context.runtime;
-  const imported = asked ? await importedImage(context, owner, asked) : await images.get(runtime ?? "", owner.teamId);
+  const imported = asked
+    ? await importedImage(context, owner, asked, wanted.pulling)
+    : await images.get(runtime ?? "", owner.teamId);
   const image = imported ?? (await defaultImage(context, asked));
   if (!imported) announce(context, image, { runtime, asked });
   if (asked?.digest !== undefined && asked.digest !== image.digest) announceOther(context, image, asked);
@@ -87,6 +91,7 @@ async function importedImage(
   context: ImageContext,
   user: ImageUser,
   asked: WantedImage,
+  progress: WantedBase["pulling"],
 ): Promise<ImageInfo | undefined> {
   const { images } = context.runtime;
   const teamId = asked.owner ?? user.teamId;
@@ -103,10 +108,10 @@ async function importedImage(
     // Only what came from that very place is asked for again: an import or a team's own image never gives way to it.
     const { source, owner } = image;
     if (context.pullPolicy !== "always" || owner !== undefined || !source) return image;
-    return (await pull?.(asked.name, teamId, { onlyIf: source.reference })) ?? image;
+    return (await pull?.(asked.name, teamId, { onlyIf: source.reference, progress })) ?? image;
   }
   if (alias) return aliased(context, asked, alias);
-  return pull?.(asked.name, teamId);
+  return pull?.(asked.name, teamId, { progress });
 }
 
 /** compares with the digest of its content here, and with those that its registry shows */

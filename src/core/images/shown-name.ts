@@ -4,7 +4,8 @@
  */
 
 import { isSandkeepError } from "../model/errors.ts";
-import type { Files, ImageInfo, Machine } from "../ports/runtime.ts";
+import type { ImageInfo } from "../ports/images.ts";
+import type { Files, Machine } from "../ports/runtime.ts";
 
 const paths = ["/etc/passwd", "/etc/group"] as const;
 /** most images and users whose changes are remembered */

@@ -2,7 +2,7 @@
 
 import type { Readable } from "node:stream";
 import type { ImageConfig } from "../model/image.ts";
-import type { ImageInfo } from "./runtime.ts";
+import type { ImageInfo } from "./images.ts";
 
 export interface ImageBuilds {
   /** throws if an image cannot have this name */

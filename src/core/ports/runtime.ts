@@ -5,10 +5,10 @@
 
 import type { Duplex, Readable } from "node:stream";
 import type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
-import type { ImageConfig, ImagePart, ImageSource } from "../model/image.ts";
 import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log.ts";
 import type { CustomNetwork } from "../network/network-policy.ts";
 import type { ImageBuilds } from "./image-builds.ts";
+import type { Images } from "./images.ts";
 
 export type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 
@@ -141,6 +141,8 @@ export interface Machine {
   readonly spec: Required<Omit<MachineSpec, "limits" | "network" | "line">> &
     Pick<MachineSpec, "line"> & { limits: Limits; network: NetworkMode };
   readonly bootedAt: number;
+  /** finds its image in `images`, in the version that it booted from; unset if it is unknown */
+  readonly image?: string | undefined;
 
   exec(spec: ExecSpec): Promise<Process>;
   /** a command that was started on this machine, running or not */
@@ -371,45 +373,6 @@ export interface SnapshotInfo {
   layers: string[];
   size: number;
   createdAt: number;
-}
-
-export interface Images {
-  /** a team's own image of this name, else the host's; without a team, the host's by name or any by its key */
-  get(name: string, team?: string): Promise<ImageInfo | undefined>;
-  /** the host's and a team's; without a team, all */
-  list(team?: string): Promise<ImageInfo[]>;
-  /** by name for the host's images, else by key */
-  delete(nameOrKey: string): Promise<void>;
-  /**
-   * brings an image of the host's in from a registry, or what is new of it, once for all who ask meanwhile; undefined
-   * where the name is none that callers may pull, or does not lead to the full reference `onlyIf`. An image of that name
-   * that came in another way is left as it is, and is the answer
-   */
-  pull?: ((name: string, team: string, options?: { onlyIf?: string }) => Promise<ImageInfo | undefined>) | undefined;
-  /** images by further names for them, in which `*` stands for any text */
-  aliases?(): Promise<Record<string, string>>;
-}
-
-export interface ImageInfo {
-  name: string;
-  /** the team that owns it; without one, all teams may use it */
-  owner?: string | undefined;
-  /** digest of its content, as 64 hexadecimal digits */
-  digest?: string | undefined;
-  /** topmost first */
-  layers: string[];
-  env: Record<string, string>;
-  user: string;
-  cwd: string;
-  createdAt: number;
-  /** further settings of its maker; unset for the host's own image and those of older versions */
-  config?: ImageConfig | undefined;
-  /** set if it was pulled from a registry */
-  source?: ImageSource | undefined;
-  /** its layers as its maker published them, lowest first */
-  parts?: ImagePart[] | undefined;
-  /** PEMs of roots that were added to it, as in HostRoots; unset for an imported image */
-  roots?: string | undefined;
 }
 
 /** Durable volumes that machines mount; kept apart from any machine's files. */

@@ -8,6 +8,7 @@ import type { Quotas } from "../access/quotas.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
+import { PullReports } from "../images/pull-reports.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type {
   Ingress,
@@ -134,16 +135,18 @@ export class Sandboxes {
   readonly #context: Context;
   /** resumes under way, by sandbox */
   readonly #resumes = new SingleFlight<Resumed>();
+  readonly #pulls: PullReports;
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
     this.#context = options.context;
+    this.#pulls = new PullReports(options.context);
   }
 
   /** the sandbox runs when this resolves; on failure nothing of it is left */
   async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
     const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
-    const base = snapshot?.base ?? (await resolveBase(this.#context, owner, spec.base));
+    const base = snapshot?.base ?? (await this.#pulls.base(owner, spec.base));
     const booted = await this.#draft(owner, this.#sealed(spec), base, snapshot);
     const source = spec.source?.kind === "snapshot" ? undefined : spec.source;
     return this.#boot(booted, snapshot, source);

@@ -14,7 +14,8 @@ import { isSandkeepError, messageOf, SandkeepError, tooMany } from "../model/err
 import type { StartCommand } from "../model/image.ts";
 import type { Mount, Sandbox, Session } from "../model/sandbox.ts";
 import { networkOf } from "../network/networks.ts";
-import type { ImageInfo, Machine, MachineRoot } from "../ports/runtime.ts";
+import type { ImageInfo } from "../ports/images.ts";
+import type { Machine, MachineRoot } from "../ports/runtime.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { fetchSource, type Source } from "../sandboxes/sources.ts";
 import { expiryOf } from "./lifetime.ts";

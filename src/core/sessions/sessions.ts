@@ -1,6 +1,7 @@
 /** Sessions by id: every key of the owning team may use them. */
 
 import type { FairSemaphore } from "../../base/fair-semaphore.ts";
+import { askToEnd } from "../commands/image-command.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
@@ -139,9 +140,17 @@ export class Sessions {
   }
 
   /** the session has ended when this resolves; a repeated call changes nothing */
-  async stop(caller: Caller, id: string): Promise<{ session: Session; sandbox: Sandbox; snapshot?: Snapshot }> {
+  /** with `grace`, asks its commands to end first, and waits for them for this many ms */
+  async stop(
+    caller: Caller,
+    id: string,
+    { grace = 0 }: { grace?: number | undefined } = {},
+  ): Promise<{ session: Session; sandbox: Sandbox; snapshot?: Snapshot }> {
     const session = await this.get(caller, id);
     if (session.state === "pending") await this.#options.booted(id);
+    const machine = grace > 0 && session.state !== "paused" ? this.#context.runtime.machine(id) : undefined;
+    // Not in its turn: others must not wait for its programs.
+    if (machine) await askToEnd(this.#context, machine, grace);
     const stop = () => this.#options.endings.stop(session, "asked", "It was asked to stop");
     const ended = await this.#options.turns.run(caller.teamId, stop);
     const { state, requestedStopAt } = ended.session;

@@ -1,6 +1,7 @@
 /** Images from a real registry with TLS and a password, made by other tools: pulled by command and on demand, run, deleted. */
 
 import { execFile, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -12,6 +13,7 @@ import { eventually } from "../../harness/harness.ts";
 import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
 import { demand } from "../../runner/needs.ts";
 import { type AnySandbox, accessTo, sdks } from "../clients.ts";
+import { call, connect, type Progress } from "../mcp/mcp.ts";
 
 const run = promisify(execFile);
 const undo = new AsyncDisposableStack();
@@ -24,6 +26,7 @@ beforeAll(async () => {
   await makeImages(registry);
   daemon = await startDaemon(undo, {
     SANDKEEP_REGISTRIES: registry.host,
+    SANDKEEP_PULL_POLICY: "always",
     SANDKEEP_EGRESS_CA: registry.ca,
     SANDKEEP_POOL_HOT: "0",
   });
@@ -82,6 +85,58 @@ test("an image of only one static program runs it, and errors name what it lacks
   await sandbox.delete();
 });
 
+test("with the policy always, a create boots what the tag names now, and earlier sandboxes keep their files", async () => {
+  const name = `${registry.host}/test/moving:1`;
+  const push = (tag: string) => registry.push(`oci:${join(registry.folder, "layout")}:${tag}`, "test/moving:1");
+  await push("tiny");
+  const before = await create(name);
+  const same = await create(name);
+  await push("base");
+  const after = await create(name);
+  const shown = await Promise.all([before, same, after].map((sandbox) => output(sandbox, "/bin/ls", "/data")));
+  expect(shown).toEqual(["upper\n", "upper\n", "lower\n"]);
+  await Promise.all([before, same, after].map((sandbox) => sandbox.delete()));
+});
+
+test("an image's own command runs without being named, and gets the image's stop signal at a stop with a grace period", async () => {
+  const image = `${registry.host}/test/own:1`;
+  const { session } = await api("POST", "/sandboxes", { image });
+  const replaced = await api("POST", `/sessions/${session.id}/commands`, { args: ["echo $GREETING to you"] });
+  expect(replaced).toMatchObject({ command: "sh", args: ["-c", "echo $GREETING to you"] });
+  expect(await api("GET", `/sessions/${session.id}/commands/${replaced.id}/wait`)).toMatchObject({ exitCode: 0 });
+  const own = await api("POST", `/sessions/${session.id}/commands`, {});
+  const path = `/sessions/${session.id}/commands/${own.id}`;
+  await eventually("it waits for its signal", async () => (await answer("GET", `${path}/output`)).includes("ready"));
+  expect(await api("POST", `/sessions/${session.id}/stop?grace=30000`)).toMatchObject({ state: "stopped" });
+  expect(await api("GET", path)).toMatchObject({ exitCode: 7 });
+  const { images } = await api("GET", "/images");
+  expect(images.find((each: { name: string }) => each.name === image)).toMatchObject({
+    ...{ entrypoint: ["sh", "-c"], command: [waits], stopSignal: "SIGUSR1", user: "worker", cwd: "/data" },
+  });
+
+  const run = await cli("run", image, "--url", daemon.url, "-e", "GREETING=once");
+  expect(run).toBe("once\n");
+  expect(await cli("run", `${registry.host}/test/scratch:zstd`, "--url", daemon.url)).toMatch(
+    /Cannot run the image's command: .*has neither ENTRYPOINT nor CMD/,
+  );
+});
+
+test("events, and a client of MCP that asks for progress, say how much of an image has arrived", async () => {
+  await registry.push(`oci:${join(registry.folder, "layout")}:large`, "test/large:1");
+  const client = await connect(daemon, "2025-11-25", undo);
+  const heard: Progress[] = [];
+  const onprogress = (progress: Progress) => void heard.push(progress);
+  const image = `${registry.host}/test/large:1`;
+  const { sandbox } = await call(client, "create_sandbox", { image }, { onprogress });
+  const { message } = heard.at(-1) ?? {};
+  expect(message).toMatch(/^(\d+) of \1 MB of the image$/);
+  const { events } = await api("GET", "/events?topics=image");
+  const reports = events.filter((event: { image: string }) => event.image === image);
+  expect(reports[0]).toMatchObject({ type: "image.pulling", received: 0, total: expect.any(Number) });
+  expect(reports.at(-1)).toMatchObject({ type: "image.pulled" });
+  await call(client, "delete_sandbox", { sandbox });
+});
+
 test("an image that cannot be pulled is refused clearly", async () => {
   const refused = async (name: string) => {
     const error: unknown = await create(name).catch((error: unknown) => error);
@@ -116,6 +171,10 @@ test("images are listed with what they share, shown without control characters, 
   await sandbox.delete();
 });
 
+/** ends with 7 at its signal; at once where it has another greeting */
+const waits =
+  '[ "$GREETING" = once ] && exec echo once; trap "exit 7" USR1; echo ready; while :; do sleep 1000 & wait; done';
+
 /** busybox with links, as umoci makes it, pushed in Docker's format and the OCI's; and one program alone, with zstd */
 async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   const layout = join(folder, "layout");
@@ -131,7 +190,8 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   await layer("base", "empty", async (root) => {
     for (const path of ["bin", "etc", "data"]) await mkdir(join(root, path), { recursive: true });
     await copyFile("/bin/busybox", join(root, "bin/busybox"));
-    for (const name of ["sh", "cat", "id", "ls", "echo", "pwd"]) await symlink("busybox", join(root, "bin", name));
+    for (const name of ["sh", "cat", "id", "ls", "echo", "pwd", "sleep"])
+      await symlink("busybox", join(root, "bin", name));
     await writeFile(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nworker:x:1234:1234::/data:/bin/sh\n");
     await writeFile(join(root, "data/lower"), "lower\n");
   });
@@ -141,6 +201,9 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   });
   const settings = ["--config.user", "worker", "--config.workingdir", "/data", "--config.env", "GREETING=hello world"];
   await umoci("config", "--image", `${layout}:tiny`, ...settings, "--config.env", "PATH=/bin");
+  const own = ["--config.entrypoint", "sh", "--config.entrypoint", "-c", "--config.cmd", waits];
+  await umoci("config", "--image", `${layout}:tiny`, "--tag", "own", ...own, "--config.stopsignal", "SIGUSR1");
+  await layer("large", "base", (root) => writeFile(join(root, "data/random"), randomBytes(2 << 20)));
   await layer("scratch", "empty", async (root) => {
     await copyFile("/bin/busybox", join(root, "busybox"));
     await chmod(join(root, "busybox"), 0o755);
@@ -149,11 +212,22 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   await umoci("config", "--image", `${layout}:scratch`, ...evil);
   await push(`oci:${layout}:tiny`, "test/tiny:docker", "--format", "v2s2");
   await push(`oci:${layout}:tiny`, "test/tiny:oci");
+  await push(`oci:${layout}:own`, "test/own:1");
   await push(`oci:${layout}:scratch`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd");
 }
 
 function create(image: string): Promise<AnySandbox> {
   return sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon), image, persistent: false });
+}
+
+async function answer(method: string, path: string, body?: unknown): Promise<string> {
+  const headers = { authorization: `Bearer ${daemon.key}`, "content-type": "application/json" };
+  const content = body === undefined ? {} : { body: JSON.stringify(body) };
+  return (await fetch(`${daemon.url}/sandkeep/v1${path}`, { method, headers, ...content })).text();
+}
+
+async function api(method: string, path: string, body?: unknown) {
+  return JSON.parse(await answer(method, path, body));
 }
 
 async function output(sandbox: AnySandbox | undefined, program: string, ...args: string[]): Promise<string> {
@@ -165,8 +239,9 @@ async function output(sandbox: AnySandbox | undefined, program: string, ...args:
 async function cli(...args: (string | { input: string })[]): Promise<string> {
   const words = args.filter((arg) => typeof arg === "string");
   const input = args.find((arg) => typeof arg !== "string")?.input ?? "";
-  const env = { ...process.env, SANDKEEP_EGRESS_CA: registry.ca, DOCKER_CONFIG: registry.folder };
-  const where = words[0] === "registry" ? [] : ["--run-dir", daemon.runDir];
+  const own = { SANDKEEP_API_KEY: daemon.key, SANDKEEP_EGRESS_CA: registry.ca, DOCKER_CONFIG: registry.folder };
+  const env = { ...process.env, ...own };
+  const where = words[0] === "image" ? ["--run-dir", daemon.runDir] : [];
   const child = spawn(launcher, [...words, "--data-dir", daemon.dataDir, ...where], {
     env,
     stdio: ["pipe", "pipe", "pipe"],

@@ -1,16 +1,29 @@
 /** Tools for sandboxes: create, get, list, stop, resume, extend, snapshot, fork, delete. */
 
 import { z } from "zod";
+import type { WantedBase } from "../../../core/images/images.ts";
 import type { SessionState } from "../../../core/model/sandbox.ts";
 import type { CreateSpec } from "../../../core/sandboxes/sandboxes.ts";
 import { find, handle, ownerOf } from "../handle.ts";
 import { note, printSandbox, printSnapshot, runtimeNote, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";
 import { forkSettings, settings, settingsOf, tags, undoIfAborted } from "../settings.ts";
-import { additive, destructive, idempotent, type McpLimits, readOnly, type Tool, tool } from "../tool.ts";
+import { additive, type Call, destructive, idempotent, type McpLimits, readOnly, type Tool, tool } from "../tool.ts";
 
 const second = 1000;
 const day = 86_400 * second;
+
+/** tells a caller that asked for progress how much of an image has arrived, at each percent */
+function pullProgress({ progress }: Call): WantedBase["pulling"] {
+  const inMb = (bytes: number) => Math.ceil(bytes / 1e6);
+  let reached = -1;
+  return ({ received, total }) => {
+    const percent = Math.floor((received * 100) / total);
+    if (percent <= reached) return;
+    reached = percent;
+    progress?.(received, `${inMb(received)} of ${inMb(total)} MB of the image`);
+  };
+}
 
 /** all tools for sandboxes; their schemas contain the host's limits */
 export function sandboxTools(limits: McpLimits): Tool[] {
@@ -30,7 +43,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
         const owner = await ownerOf(call);
         const made = await call.core.sandboxes.create(owner, {
           ...settingsOf(rest),
-          base: { image, runtime },
+          base: { image, runtime, pulling: pullProgress(call) },
           persistent,
           source: sourceOf({ snapshot_id, git_url, git_ref }),
         });

@@ -27,8 +27,14 @@ const signalNames = Object.keys(constants.signals) as [NodeJS.Signals, ...NodeJS
 
 const newCommand = z
   .strictObject({
-    command: text.min(1).meta({ description: "A program of the sandbox; no shell is involved" }),
-    args: z.array(text).max(4096).default([]),
+    command: text.min(1).optional().meta({
+      description: "A program of the sandbox; no shell is involved. By default the image's ENTRYPOINT and CMD",
+    }),
+    args: z
+      .array(text)
+      .max(4096)
+      .default([])
+      .meta({ description: "Without a `command`, they replace the image's CMD" }),
     cwd: z.string().min(1).max(4096).optional(),
     env: environment.optional(),
     user: z.string().min(1).max(256).optional(),

@@ -12,7 +12,7 @@ import { answers, flag, operation } from "../frame/operation.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
-const topics = ["sandbox", "session", "command", "files", "snapshot", "policy", "drive"] as const;
+const topics = ["sandbox", "session", "command", "files", "snapshot", "policy", "drive", "image"] as const;
 
 const event = z
   .object({

@@ -1,7 +1,7 @@
 /** Sessions: the runs of sandboxes. List them, stop, pause and extend them, capture their files, read their use. */
 
 import { z } from "zod";
-import { answers, flag, operation } from "../frame/operation.ts";
+import { answers, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { printSession, sessionResource } from "../resources/session.ts";
@@ -11,6 +11,8 @@ import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Sessions";
 const params = { session: idOf("session") };
+/** longest that a stop waits for commands, in ms: other requests wait a minute for the end of a session */
+const longestGrace = 50_000;
 
 export function sessionOperations({ core, limits }: Dialect) {
   return [
@@ -51,8 +53,18 @@ export function sessionOperations({ core, limits }: Dialect) {
       summary: "Stops a session, and keeps its files if it is persistent",
       about: "session",
       params,
+      query: {
+        grace: wholeNumber({ max: longestGrace })
+          .optional()
+          .meta({
+            description:
+              "Milliseconds that its commands have to end by themselves, by default 0. The image's command gets the " +
+              "image's STOPSIGNAL, others get SIGTERM",
+          }),
+      },
       answer: answers("The session, which has ended", sessionResource),
-      run: async ({ caller, session }) => printSession((await core.sessions.stop(caller, session)).session),
+      run: async ({ caller, session, query: { grace } }) =>
+        printSession((await core.sessions.stop(caller, session, { grace })).session),
     }),
     operation({
       id: "pauseSession",

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { imageKey } from "../../../core/model/image.ts";
-import type { ImageInfo, Images } from "../../../core/ports/runtime.ts";
+import type { ImageInfo, Images } from "../../../core/ports/images.ts";
 import { jsonNames, makePrivate } from "../storage/json-file.ts";
 import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-record.ts";
 

@@ -95,6 +95,10 @@ export class LinuxMachine implements Machine {
     return this.record.spec;
   }
 
+  get image(): string {
+    return this.record.image.reference;
+  }
+
   get bootedAt(): number {
     return this.record.bootedAt;
   }

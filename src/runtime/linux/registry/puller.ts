@@ -6,7 +6,7 @@
 import { FairSemaphore, QueueFull } from "../../../base/fair-semaphore.ts";
 import { SingleFlight } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
-import type { ImageInfo } from "../../../core/ports/runtime.ts";
+import type { ImageInfo, PullImageOptions, PullProgress } from "../../../core/ports/images.ts";
 import type { ImageStores } from "../oci/import.ts";
 import type { RegistrySettings } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
@@ -24,6 +24,12 @@ export interface PullerOptions {
   patience?: number;
 }
 
+/** Callers who wait for the same pull. */
+interface Waiting {
+  calls: Set<(progress: PullProgress) => void>;
+  last?: PullProgress;
+}
+
 /** pulls at a time that block others */
 const mostPulls = 4;
 /** pulls at a time that one team waits for; its further ones begin when one of these is over, however long that takes */
@@ -39,6 +45,8 @@ export class Puller {
   readonly #flights = new SingleFlight<ImageInfo>();
   readonly #ofTeam = new FairSemaphore({ ofTeam: mostOfTeam, waiting: mostWaiting });
   readonly #ofAll: FairSemaphore;
+  /** those who wait for each reference, and how far its pull is */
+  readonly #waiting = new Map<string, Waiting>();
 
   constructor(stores: ImageStores, options: PullerOptions) {
     this.#stores = stores;
@@ -47,7 +55,7 @@ export class Puller {
   }
 
   /** undefined where it is no name of an image that callers may pull, or leads to another reference than `onlyIf` */
-  async pull(name: string, team: string, { onlyIf }: { onlyIf?: string } = {}): Promise<ImageInfo | undefined> {
+  async pull(name: string, team: string, { onlyIf, progress }: PullImageOptions = {}): Promise<ImageInfo | undefined> {
     const reference = this.#allowed(name);
     if (!reference || (onlyIf !== undefined && onlyIf !== fullName(reference))) return undefined;
     // What the team, or the host from elsewhere, has under this name comes before what a registry has.
@@ -55,7 +63,31 @@ export class Puller {
     if (there && (there.owner !== undefined || there.source?.reference !== fullName(reference))) return there;
     const pull = () => this.#ofAll.run(team, () => this.#pull(reference));
     const inTurn = () => this.#ofTeam.run(team, () => this.#pulls.run(fullName(reference), pull));
-    return this.#flights.run(`${team} ${fullName(reference)}`, () => inTurn().catch(explained(reference)));
+    const flight = () =>
+      this.#flights.run(`${team} ${fullName(reference)}`, () => inTurn().catch(explained(reference)));
+    return this.#told(fullName(reference), progress, flight);
+  }
+
+  /** calls `progress` while the work waits for this reference, also if another caller began the pull */
+  async #told<T>(reference: string, progress: PullImageOptions["progress"], work: () => Promise<T>): Promise<T> {
+    if (!progress) return work();
+    const waiting: Waiting = this.#waiting.get(reference) ?? { calls: new Set() };
+    this.#waiting.set(reference, waiting);
+    waiting.calls.add(progress);
+    if (waiting.last) progress(waiting.last);
+    try {
+      return await work();
+    } finally {
+      waiting.calls.delete(progress);
+      if (waiting.calls.size === 0) this.#waiting.delete(reference);
+    }
+  }
+
+  #received(reference: string, received: number, total: number): void {
+    const waiting = this.#waiting.get(reference);
+    if (!waiting) return;
+    waiting.last = { received, total };
+    for (const call of waiting.calls) call(waiting.last);
   }
 
   #allowed(name: string): Reference | undefined {
@@ -79,8 +111,9 @@ export class Puller {
       reference,
     );
     try {
-      return (await pullImage(this.#stores, reference, { settings, credentials, isTrusted, signal: late.signal }))
-        .image;
+      const received = (bytes: number, of: number) => this.#received(fullName(reference), bytes, of);
+      const options = { settings, credentials, isTrusted, signal: late.signal, received };
+      return (await pullImage(this.#stores, reference, options)).image;
     } finally {
       clearTimeout(timer);
     }

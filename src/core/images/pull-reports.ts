@@ -1,0 +1,56 @@
+/**
+ * Reports how far the pull is that a create waits for: to the caller, if its API can say so, and as events of the
+ * project. Of many creates that wait for the same image in a project, the first publishes events, one for each tenth.
+ */
+
+import type { Context } from "../context.ts";
+import type { Owner, SandboxBase } from "../model/sandbox.ts";
+import type { PullProgress } from "../ports/images.ts";
+import { resolveBase, type WantedBase } from "./images.ts";
+
+const steps = 10;
+
+export class PullReports {
+  readonly #context: Context;
+  /** projects and images that have events now */
+  readonly #reported = new Set<string>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** what a sandbox boots from; reports on the pull of an image that is not here */
+  async base(owner: Owner, wanted: WantedBase): Promise<SandboxBase> {
+    const { image } = wanted;
+    if (image === undefined) return resolveBase(this.#context, owner, wanted);
+    const name = typeof image === "string" ? image : image.name;
+    const resolve = (pulling: WantedBase["pulling"]) => resolveBase(this.#context, owner, { ...wanted, pulling });
+    return this.during(owner, name, resolve, wanted.pulling);
+  }
+
+  /** `work` calls its argument as bytes arrive; `pulled` is published if it did, and succeeded */
+  async during<T>(
+    { projectId }: Pick<Owner, "projectId">,
+    image: string,
+    work: (progress: (progress: PullProgress) => void) => Promise<T>,
+    told?: (progress: PullProgress) => void,
+  ): Promise<T> {
+    const key = `${projectId} ${image}`;
+    const isFirst = !this.#reported.has(key);
+    if (isFirst) this.#reported.add(key);
+    let reached = -1;
+    try {
+      const result = await work((progress) => {
+        told?.(progress);
+        const step = progress.total > 0 ? Math.floor((progress.received * steps) / progress.total) : 0;
+        if (!isFirst || step <= reached) return;
+        reached = step;
+        this.#context.events.publish(projectId, { type: "image.pulling", image, ...progress });
+      });
+      if (reached >= 0) this.#context.events.publish(projectId, { type: "image.pulled", image });
+      return result;
+    } finally {
+      if (isFirst) this.#reported.delete(key);
+    }
+  }
+}
