@@ -113,7 +113,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     expiryChanged,
   });
   const commands = new Commands(context, sessions, activity);
-  const builds = new Builds(context);
+  const builds = new Builds(context, quotas);
   const templates = new Templates(context, builds);
   const audit = new Audit(context);
   const permitted = guarded(

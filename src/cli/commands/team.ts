@@ -32,6 +32,7 @@ Limits:
   --cpus <number>          processors of all of them
   --memory <size>          memory of all of them, such as 16g
   --creates <number>       sandboxes created in a minute
+  --image-disk <size>      disk of its own images, such as 50g
 
 Options:
 ${daemonUsage}
@@ -66,6 +67,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     cpus: { type: "string" },
     memory: { type: "string" },
     creates: { type: "string" },
+    "image-disk": { type: "string" },
     ...daemonOptions,
   });
   if (values.help) return showUsage(quotaUsage, context);
@@ -77,6 +79,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ...(values.cpus !== undefined && { vcpus: numberOf("--cpus", values.cpus) }),
     ...(values.memory !== undefined && { memory: memoryOf("--memory", values.memory) }),
     ...(values.creates !== undefined && { createsPerMinute: numberOf("--creates", values.creates) }),
+    ...(values["image-disk"] !== undefined && { imageDisk: memoryOf("--image-disk", values["image-disk"]) }),
   };
   if (verb === undefined && Object.keys(body).length > 0)
     throw new CliError("Cannot change the quota", "write sandkeep quota set, and every limit that there is to be");
@@ -92,6 +95,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ["cpus", String(use.vcpus), limit(limits.vcpus, String)],
     ["memory", memoryInWords(use.memory), limit(limits.memory, memoryInWords)],
     ["creates a minute", String(use.createsPerMinute), limit(limits.createsPerMinute, String)],
+    ["disk of images", memoryInWords(use.imageDisk), limit(limits.imageDisk, memoryInWords)],
   ];
   for (const line of table(["WHAT", "USED", "LIMIT"], rows, paperOf(context.output, context.environment)))
     context.print(line);

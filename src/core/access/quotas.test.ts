@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import type { Quota, Session } from "../model/sandbox.ts";
 import { Quotas } from "./quotas.ts";
 
+const mebibyte = 2 ** 20;
 const caller = { teamId: session.teamId, admin: true };
 
 function fixture(quota: Quota, open: Session[] = []) {
@@ -18,7 +19,8 @@ function fixture(quota: Quota, open: Session[] = []) {
     },
     openSessions: async () => open,
   };
-  const context = { store, now: () => clock.now } as unknown as Context; // quotas use nothing else
+  const runtime = { imageBuilds: { diskOf: async () => mebibyte + 1 } };
+  const context = { store, runtime, now: () => clock.now } as unknown as Context; // quotas use nothing else
   return Object.assign(new Quotas(context), { clock });
 }
 
@@ -42,7 +44,13 @@ test("a start that failed gives its place back, and one that is stored counts on
   (await quotas.reserve(starting("a")))[Symbol.dispose]();
   const second = await quotas.reserve(starting("b"));
   open.push(starting("b"));
-  expect((await quotas.get(caller)).use).toEqual({ sandboxes: 1, vcpus: 2, memory: 4096, createsPerMinute: 0 });
+  expect((await quotas.get(caller)).use).toEqual({
+    sandboxes: 1,
+    vcpus: 2,
+    memory: 4096,
+    createsPerMinute: 0,
+    imageDisk: 2,
+  });
   second[Symbol.dispose]();
   await expect(quotas.reserve(starting("c"))).rejects.toMatchObject({ code: "limit" });
 });
@@ -86,4 +94,33 @@ test("creates of the last minute count, also of sandboxes that ended; refused on
 test("only an admin key sets a quota", async () => {
   const quotas = fixture({});
   await expect(quotas.set({ teamId: session.teamId }, { sandboxes: 1 })).rejects.toMatchObject({ code: "forbidden" });
+});
+
+test("of images that are made at the same time, those that exceed the quota are refused", async () => {
+  const quotas = fixture({ imageDisk: 2 });
+  let used = mebibyte;
+  const make = () =>
+    quotas.withImageDisk(
+      caller.teamId,
+      async () => used + mebibyte,
+      async () => {
+        used += mebibyte;
+      },
+    );
+  const made = await Promise.allSettled([make(), make()]);
+  expect(made.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+  expect(made[1]).toMatchObject({
+    reason: {
+      code: "limit",
+      message:
+        "Cannot make the image: the team's images may use 2 MiB of the disk, and this would be more; delete one first",
+    },
+  });
+  // It limits no start, and a team without it is not measured.
+  await quotas.reserve(starting("a"));
+  await fixture({}).withImageDisk(
+    caller.teamId,
+    () => Promise.reject(new Error("measured")),
+    async () => undefined,
+  );
 });

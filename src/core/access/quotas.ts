@@ -1,7 +1,8 @@
 /**
  * Quotas: how much of the host a team may use at once, and how many sandboxes it may create in a minute. All its sessions
  * that are not over count, also paused ones, which keep their memory. A start that would exceed a quota is refused before
- * anything is stored. A restart of the daemon forgets the creates of the last minute.
+ * anything is stored. A restart of the daemon forgets the creates of the last minute. The disk of a team's images is
+ * limited too: an image that would exceed it is not made.
  */
 
 import { OrderedWork } from "../../base/ordered-work.ts";
@@ -16,7 +17,12 @@ export type QuotaUse = Required<Quota>;
 
 type Counted = Pick<Session, "id" | "teamId" | "vcpus" | "memory">;
 
-const refusals: Record<keyof Quota, (most: number) => string> = {
+/** what a start is checked against */
+type StartUse = Omit<QuotaUse, "imageDisk">;
+
+const mebibyte = 2 ** 20;
+
+const refusals: Record<keyof StartUse, (most: number) => string> = {
   sandboxes: (most) => `start a sandbox: the team may use ${most} sandboxes at once, and this would be more`,
   vcpus: (most) => `start a sandbox: the team may use ${most} processors at once, and this would be more`,
   memory: (most) => `start a sandbox: the team may use ${most} MiB of memory at once, and this would be more`,
@@ -39,7 +45,13 @@ export class Quotas {
   }
 
   async get({ teamId }: Caller): Promise<{ quota: Quota; use: QuotaUse }> {
-    return { quota: await this.#quotaOf(teamId), use: await this.#useOf(teamId) };
+    return {
+      quota: await this.#quotaOf(teamId),
+      use: {
+        ...(await this.#useOf(teamId)),
+        imageDisk: Math.ceil((await this.#context.runtime.imageBuilds.diskOf(teamId)) / mebibyte),
+      },
+    };
   }
 
   /** replaces the whole quota; what runs already goes on */
@@ -58,7 +70,7 @@ export class Quotas {
   async reserve({ id, teamId, vcpus, memory }: Counted, { creates = false } = {}): Promise<Disposable> {
     const quota = await this.#quotaOf(teamId);
     const reservation = { [Symbol.dispose]: () => void this.#starting.delete(id) };
-    const names = Object.keys(quota) as (keyof Quota)[]; // a quota has no other members
+    const names = (Object.keys(quota) as (keyof Quota)[]).filter((name) => name !== "imageDisk"); // it has no other members
     if (names.length === 0) {
       if (creates) this.#createsOf(teamId).add();
       return reservation;
@@ -77,6 +89,20 @@ export class Quotas {
     });
   }
 
+  /**
+   * makes an image of the team's; throws `limit` if its images would use more of the disk than they may. `bytes` says
+   * how much that would be, and is asked only if there is a limit. Images of one team are made one after the other
+   */
+  async withImageDisk<T>(teamId: string, bytes: () => Promise<number>, make: () => Promise<T>): Promise<T> {
+    const { imageDisk: most } = await this.#quotaOf(teamId);
+    if (most === undefined) return make();
+    return this.#checks.run(`images ${teamId}`, async () => {
+      if ((await bytes()) <= most * mebibyte) return make();
+      const why = `the team's images may use ${most} MiB of the disk, and this would be more; delete one first`;
+      throw new SandkeepError("limit", `Cannot make the image: ${why}`);
+    });
+  }
+
   #createsOf(teamId: string): RecentCount {
     const { steady, now } = this.#context;
     const creates = this.#creates.get(teamId) ?? new RecentCount(steady ?? now);
@@ -84,7 +110,7 @@ export class Quotas {
     return creates;
   }
 
-  async #useOf(teamId: string, ...more: Counted[]): Promise<QuotaUse> {
+  async #useOf(teamId: string, ...more: Counted[]): Promise<StartUse> {
     const sessions = [...(await this.#sessionsOf(teamId)), ...more];
     const sum = (name: "vcpus" | "memory") => sessions.reduce((total, session) => total + session[name], 0);
     const createsPerMinute = this.#creates.get(teamId)?.count ?? 0;
@@ -109,6 +135,6 @@ export class Quotas {
   }
 }
 
-function beyond(name: keyof Quota, most: number): SandkeepError {
+function beyond(name: keyof StartUse, most: number): SandkeepError {
   return new SandkeepError("limit", `Cannot ${refusals[name](most)}`, { about: { kind: "sandbox" } });
 }

@@ -28,7 +28,8 @@ function builds(): Builds {
   const runtime = { requireRoom: () => undefined, images: { get: async () => image }, imageBuilds };
   const limits = { defaultVcpus: 1, buildCacheRetention: 0 };
   // Builds use only these parts of it.
-  return new Builds({ runtime, limits, now: Date.now, logError: () => undefined } as unknown as Context);
+  const context = { runtime, limits, now: Date.now, logError: () => undefined } as unknown as Context;
+  return new Builds(context, { withImageDisk: (_team, _bytes, make) => make() });
 }
 
 /** a plan without steps that says more than a caller may be behind with */

@@ -6,6 +6,7 @@ import { Queue } from "../../base/queue.ts";
 import { sha256Of } from "../../base/sha256.ts";
 import { steady } from "../../base/steady.ts";
 import { unlessAborted } from "../../base/waits.ts";
+import type { Quotas } from "../access/quotas.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
 import { resolveBase, type WantedImage, wantedImage } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -55,6 +56,7 @@ const mostExports = { ofTeam: 2, ofAll: 8 };
 
 export class Builds {
   readonly #context: Context;
+  readonly #quotas: Pick<Quotas, "withImageDisk">;
   readonly #turns = new FairSemaphore({ ofAll: mostAtOnce });
   readonly #contexts = new FairSemaphore(mostContexts);
   readonly #exports = new FairSemaphore(mostExports);
@@ -65,8 +67,9 @@ export class Builds {
   #running = 0;
   #prunedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(context: Context) {
+  constructor(context: Context, quotas: Pick<Quotas, "withImageDisk">) {
     this.#context = context;
+    this.#quotas = quotas;
   }
 
   /** takes the files of a build; a caller that does not build with them must close them */
@@ -150,7 +153,11 @@ export class Builds {
       );
     }
     runtime.requireRoom();
-    return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
+    const { teamId: owner } = caller;
+    const { runtimeId, sizeBytes } = snapshot;
+    const bytes = async () => (await runtime.imageBuilds.diskOf(owner, { without: name })) + sizeBytes;
+    const publish = () => runtime.imageBuilds.publishSnapshot(runtimeId, { name, owner });
+    return this.#quotas.withImageDisk(owner, bytes, publish);
   }
 
   /** the images that the team may boot: its own and the host's */
@@ -246,7 +253,12 @@ export class Builds {
     const { now, limits, runtime } = this.#context;
     signal.throwIfAborted();
     runtime.requireRoom();
-    if (spec.name !== undefined) runtime.imageBuilds.checkName(spec.name);
+    if (spec.name !== undefined) {
+      runtime.imageBuilds.checkName(spec.name);
+      // Where the others are too large already, not even a small image has room.
+      const others = () => runtime.imageBuilds.diskOf(teamId, { without: spec.name });
+      await this.#quotas.withImageDisk(teamId, others, async () => undefined);
+    }
     const found = await this.#resolve(teamId, spec.images);
     const plan = spec.plan(new Map([...found].map(([name, image]) => [name, settingsOf(image)])));
     const network = spec.networkPolicy ?? allowAll;
@@ -268,9 +280,14 @@ export class Builds {
     }).run();
     signal.throwIfAborted();
     const { name } = spec;
-    const image =
-      name === undefined ? undefined : await runtime.imageBuilds.publish(key, this.#newImage(teamId, name, plan));
+    const image = name === undefined ? undefined : await this.#publish(key, this.#newImage(teamId, name, plan));
     await tell({ type: "built", ...(image && { image }) });
+  }
+
+  #publish(key: string, image: NewImage): Promise<ImageInfo> {
+    const { imageBuilds } = this.#context.runtime;
+    const bytes = () => imageBuilds.diskOf(image.owner, { without: image.name, key });
+    return this.#quotas.withImageDisk(image.owner, bytes, () => imageBuilds.publish(key, image));
   }
 
   async #openUpload(teamId: string, name: string): Promise<BuildContext> {

@@ -22,6 +22,8 @@ export interface Quota {
   memory?: number;
   /** new sandboxes and forks within a minute, also those that have ended */
   createsPerMinute?: number;
+  /** MiB on the disk of the images that belong to it */
+  imageDisk?: number;
 }
 
 export interface Project {

@@ -29,10 +29,20 @@ export interface ImageBuilds {
   publish(key: string, image: NewImage): Promise<ImageInfo>;
   /** creates an image with the files of a snapshot, which stays; other settings come from the snapshot's image */
   publishSnapshot(snapshotId: string, image: Pick<NewImage, "name" | "owner">): Promise<ImageInfo>;
+  /** bytes on the disk of a team's own images without what the host's images have too; of layers in several, once */
+  diskOf(team: string, change?: ImageChange): Promise<number>;
   /** a tar that is an OCI archive and a `docker save` archive in one; `key` as machines name the image. The signal ends it */
   export(key: string, signal?: AbortSignal): Promise<Readable>;
   /** deletes the files of steps and uploads that no build has used since then; how many went */
   prune(before: number): Promise<number>;
+}
+
+/** A change of a team's images, to see how much of the disk they would use after it. */
+export interface ImageChange {
+  /** name of an image that goes */
+  without?: string | undefined;
+  /** key of an image that comes */
+  key?: string | undefined;
 }
 
 export interface NewImage {

@@ -97,6 +97,7 @@ function Quota({ quota: { limits, use } }: { quota: Output<"getQuota"> }) {
     { title: "memory, MiB", used: use.memory, limit: limits.memory },
     { title: "made in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
     { title: "creates in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
+    { title: "disk of images, MiB", used: use.imageDisk, limit: limits.imageDisk },
   ];
   return html`<dl class="figures">${rows.map(
     ({ title, used, limit }) => html`<div><dt>${title}</dt>

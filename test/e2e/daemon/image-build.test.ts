@@ -126,6 +126,22 @@ test("of two builds of the same step at once, one makes it and the other waits f
   expect([said.match(/^made$/gm), said.match(/cached/g)]).toEqual([["made"], ["cached"]]);
 });
 
+test("a build whose image would exceed the disk that the team's images may use is refused until the quota allows it", async () => {
+  const quota = async (limits?: object) => {
+    const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
+    const how = limits ? { method: "PUT", body: JSON.stringify(limits) } : {};
+    const response = await fetch(`${daemon().url}/sandkeep/v1/quota`, { headers, ...how });
+    return ((await response.json()) as { use: { imageDisk: number } }).use;
+  };
+  const large = await tarOf({ Dockerfile: "FROM host\nRUN head -c 32000000 /dev/urandom > large" });
+  const built = async (name: string, tar: Buffer) => (await post(`?name=${name}`, tar)).text();
+  await quota({ imageDisk: (await quota()).imageDisk + 16 });
+  expect(await built("quota:1", large)).toMatch(/Cannot make the image: the team's images may use \d+ MiB of the disk/);
+  expect(await built("quota:2", await tarOf({ Dockerfile: "FROM host\nENV A=b" }))).toContain('"type":"built"');
+  await quota({});
+  expect(await built("quota:1", large)).toContain('"type":"built"');
+});
+
 test("a key builds only as far as its limits reach", async () => {
   const key = async (limits: object) => {
     const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };

@@ -17,10 +17,17 @@ const newQuota = z
       .min(0)
       .optional()
       .meta({ description: "New sandboxes and forks, also those that have ended" }),
+    imageDisk: z.int().min(0).optional().meta({ description: "MiB on the disk of the team's own images" }),
   })
   .meta({ id: "NewQuota", description: "A limit that is left out does not exist" });
 
-const amounts = z.object({ sandboxes: z.int(), vcpus: z.number(), memory: z.number(), createsPerMinute: z.int() });
+const amounts = z.object({
+  sandboxes: z.int(),
+  vcpus: z.number(),
+  memory: z.number(),
+  createsPerMinute: z.int(),
+  imageDisk: z.int(),
+});
 const quotaResource = z
   .object({
     limits: z.object({
@@ -28,6 +35,7 @@ const quotaResource = z
       vcpus: z.number().nullable(),
       memory: z.int().nullable().meta({ description: "MiB" }),
       createsPerMinute: z.int().nullable(),
+      imageDisk: z.int().nullable().meta({ description: "MiB" }),
     }),
     use: amounts.meta({
       description: "Of all sandboxes of the team that run or are paused; creates are those of the last minute",
@@ -57,12 +65,13 @@ export function quotaOperations({ core }: Dialect) {
       about: "team",
       body: newQuota,
       answer: answers("The quota", quotaResource),
-      async run({ caller, body: { sandboxes, vcpus, memory, createsPerMinute } }) {
+      async run({ caller, body: { sandboxes, vcpus, memory, createsPerMinute, imageDisk } }) {
         const quota: Quota = {
           ...(sandboxes !== undefined && { sandboxes }),
           ...(vcpus !== undefined && { vcpus }),
           ...(memory !== undefined && { memory }),
           ...(createsPerMinute !== undefined && { createsPerMinute }),
+          ...(imageDisk !== undefined && { imageDisk }),
         };
         return printQuota(await core.quotas.set(caller, quota));
       },
@@ -71,6 +80,6 @@ export function quotaOperations({ core }: Dialect) {
 }
 
 function printQuota({ quota, use }: { quota: Quota; use: Required<Quota> }): z.input<typeof quotaResource> {
-  const { sandboxes = null, vcpus = null, memory = null, createsPerMinute = null } = quota;
-  return { limits: { sandboxes, vcpus, memory, createsPerMinute }, use };
+  const { sandboxes = null, vcpus = null, memory = null, createsPerMinute = null, imageDisk = null } = quota;
+  return { limits: { sandboxes, vcpus, memory, createsPerMinute, imageDisk }, use };
 }

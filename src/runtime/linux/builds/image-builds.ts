@@ -12,8 +12,8 @@ import type { Readable } from "node:stream";
 import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { imageKey } from "../../../core/model/image.ts";
-import type { BuildContext, ImageBuilds, NewImage } from "../../../core/ports/image-builds.ts";
-import { checkImageName, type ImageRecord, type ImageStore } from "../images/images.ts";
+import type { BuildContext, ImageBuilds, ImageChange, NewImage } from "../../../core/ports/image-builds.ts";
+import { checkImageName, type ImageRecord, type ImageStore, layersOf } from "../images/images.ts";
 import type { Claim } from "../layers/claims.ts";
 import { newLayerId } from "../layers/layer-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
@@ -118,6 +118,16 @@ export class LinuxImageBuilds implements ImageBuilds {
       const { env, user, cwd, config, roots } = image;
       return this.#options.images.put({ ...names, env, user, cwd, config, roots, ...files, createdAt: Date.now() });
     });
+  }
+
+  async diskOf(team: string, { without, key }: ImageChange = {}): Promise<number> {
+    const { images, layers } = this.#options;
+    const all = await images.list();
+    const more = key === undefined ? undefined : await images.get(key);
+    const own = all.filter(({ owner, name }) => owner === team && name !== without);
+    const hosts = new Set(all.filter(({ owner }) => owner === undefined).flatMap(layersOf));
+    const ids = new Set((more ? [...own, more] : own).flatMap(layersOf));
+    return layers.size([...ids].filter((id) => !hosts.has(id)));
   }
 
   async export(key: string, signal?: AbortSignal): Promise<Readable> {
