@@ -4,7 +4,7 @@ import type { Output } from "../../client/types.ts";
 import { client } from "../session.ts";
 import { type Answer, useAnswer } from "./answer.ts";
 import { type EgressLine, readEgress } from "./egress-log.ts";
-import { now, type Sandbox } from "./live.ts";
+import { isLeaving, now, type Sandbox } from "./live.ts";
 
 export interface History {
   sessions: Output<"listSessions">["sessions"];
@@ -25,7 +25,8 @@ export function useHistory({ name, state, session }: Sandbox): Answer<History> {
   return useAnswer(
     `${name} ${session.id} ${turn}`,
     (signal) => read(name, session.id, signal),
-    (event) => event.sessionId === session.id || event.sandbox === name,
+    // The events of its end come while this page deletes it, when there is nothing left to read.
+    (event) => !isLeaving(name) && (event.sessionId === session.id || event.sandbox === name),
   );
 }
 

@@ -235,6 +235,10 @@ function refresh(): void {
 /** names of sandboxes that this page deletes; asking for them again would only fail */
 const leaving = new Set<string>();
 
+export function isLeaving(name: string): boolean {
+  return leaving.has(name);
+}
+
 /** deletes a sandbox with `work`, which returns whether it did */
 export async function leave(name: string, work: () => Promise<boolean>): Promise<boolean> {
   leaving.add(name);
