@@ -9,6 +9,7 @@ import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
 import { accessibilityProblems } from "./accessibility.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
+import { takePictures } from "./pictures.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -135,6 +136,7 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   await page.getByRole("heading", { name: / desk$/ }).waitFor();
   await page.keyboard.press("[");
   await page.getByRole("heading", { name: copy }).waitFor();
+  const { session } = await client.call("getSandbox", { params: { sandbox: copy } });
   await page.keyboard.press(".");
   await page.getByRole("dialog").getByRole("button", { name: "Delete…" }).focus();
   await page.keyboard.press("Enter");
@@ -161,7 +163,8 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   await page.keyboard.press("g");
   await page.keyboard.press("h");
   await page.getByText("Sandboxes can run here").waitFor();
-  expect(complaints).toEqual([]);
+  // A request that was on its way when its sandbox was deleted is refused, and browsers say so.
+  expect(complaints.filter((each) => !each.includes(session.id))).toEqual([]);
   await page.context().close();
 });
 
@@ -235,6 +238,10 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await expectHarmless(page);
   expect(complaints).toEqual([]);
   await page.context().close();
+});
+
+test("the pictures of the README are taken from these pages, and are small", async () => {
+  for (const bytes of await takePictures(browser, daemon(), client)) expect(bytes).toBeLessThan(150_000);
 });
 
 const places = [

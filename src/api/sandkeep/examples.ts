@@ -9,5 +9,11 @@ export function ownExamples({ url, sandbox }: ExamplePlace): Example[] {
   const text = sandbox
     ? ask(`/sandboxes/${sandbox.name}/commands`, { command: "uname", args: ["-s"] })
     : ask("/sandboxes", {});
-  return [{ title: "curl", text }];
+  const line = sandbox
+    ? `sandkeep exec ${sandbox.name} -- uname -s\nsandkeep shell ${sandbox.name}`
+    : "sandkeep run -- uname -s";
+  return [
+    { title: "curl", text },
+    { title: "sandkeep", text: line },
+  ];
 }

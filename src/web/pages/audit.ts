@@ -16,7 +16,7 @@ const heads = [
   { title: "Target", column: "" },
   { title: "Key", column: "c-image wide" },
   { title: "Over", column: "c-age wide" },
-  { title: "From", column: "c-time wide" },
+  { title: "From", column: "c-address wide" },
   { title: "Outcome", column: "c-time" },
 ];
 
@@ -63,7 +63,7 @@ export function AuditPage() {
     <td class="mono">${visible(each.target ?? "")}</td>
     <td class="c-image wide">${visible(keyName(each))}</td>
     <td class="c-age wide">${visible(each.wire ?? "")}</td>
-    <td class="c-time wide mono quiet">${visible(each.address ?? "")}</td>
+    <td class="c-address wide mono quiet">${visible(each.address ?? "")}</td>
     <td class=${each.outcome === "done" ? "c-time quiet" : "c-time fail"}>${visible(each.outcome)}</td>
   </tr>`;
   return html`<h1 class="unseen">Audit</h1>

@@ -76,7 +76,7 @@ function List() {
     ${
       isEmpty
         ? html`<${FirstSandbox} />`
-        : html`<${Rows} label="Sandboxes" heads=${heads()} items=${shown} keyOf=${(each: Sandbox) => each.name}
+        : html`<${Rows} kind="list" label="Sandboxes" heads=${heads()} items=${shown} keyOf=${(each: Sandbox) => each.name}
             at=${cursor.value === "" ? undefined : shown.findIndex(({ name }) => name === cursor.value)}
             hovered=${(isHovered: boolean) => {
               held.value = isHovered ? found.value : undefined;

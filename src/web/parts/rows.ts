@@ -23,6 +23,8 @@ interface RowsProps<T> {
   at?: number | undefined;
   /** called with the rows that are in the document, whenever they change */
   seen?: (items: readonly T[]) => void;
+  /** a name for styles of this table alone */
+  kind?: string;
   /** called when the pointer enters and leaves the rows */
   hovered?: (isHovered: boolean) => void;
 }
@@ -30,7 +32,7 @@ interface RowsProps<T> {
 /** rows above and below the visible ones */
 const margin = 12;
 
-export function Rows<T>({ label, heads, items, keyOf, row, at, seen: tell, hovered }: RowsProps<T>) {
+export function Rows<T>({ label, heads, items, keyOf, row, at, kind = "", seen: tell, hovered }: RowsProps<T>) {
   const place = useRef<HTMLDivElement>(null);
   const [height, setHeight] = useState(28);
   const [[top, seen], setWindow] = useState<[number, number]>([0, 800]);
@@ -63,7 +65,7 @@ export function Rows<T>({ label, heads, items, keyOf, row, at, seen: tell, hover
     const element = place.current;
     if (element) setWindow([element.scrollTop, element.clientHeight]);
   };
-  return html`<div class="rows" ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class=${`rows ${kind}`.trim()} ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label=${label}>
     <table aria-rowcount=${items.length + 1} onPointerEnter=${() => hovered?.(true)} onPointerLeave=${() => hovered?.(false)}>
       <thead><tr>${heads.map((each) => html`<${HeadCell} head=${each} />`)}</tr></thead>
       ${first > 0 && html`<tbody aria-hidden="true"><tr style=${{ height: `${first * height}px` }}></tr></tbody>`}

@@ -24,6 +24,8 @@ interface Act {
   isDanger?: boolean;
   /** only in the menu */
   isRare?: boolean;
+  /** the same on the command line */
+  cli?: string;
 }
 
 function actsOf(value: Sandbox, ask: () => void): Act[] {
@@ -31,20 +33,28 @@ function actsOf(value: Sandbox, ask: () => void): Act[] {
   const isOver = ["stopped", "failed", "aborted", "paused"].includes(state);
   const whileRunning: Act[] = [
     { words: "Extend 15 min", key: "e", run: () => extend(name, session.id, quarterHour), isOptional: true },
-    { words: "Snapshot", key: "p", icon: "snapshot", run: () => snapshot(name, session.id), isOptional: true },
+    {
+      words: "Snapshot",
+      key: "p",
+      icon: "snapshot",
+      run: () => snapshot(name, session.id),
+      isOptional: true,
+      cli: `sandkeep snapshot create ${name}`,
+    },
   ];
   const stopIt: Act = {
     words: persistent ? "Stop, keep files" : "Stop, lose files",
     key: "s",
     icon: "stop",
     run: () => stop(name),
+    cli: `sandkeep stop ${name}`,
   };
   return [
     ...(state === "running" ? whileRunning : []),
-    { words: "Fork", key: "f", icon: "fork", run: () => fork(name), isOptional: true },
+    { words: "Fork", key: "f", icon: "fork", run: () => fork(name), isOptional: true, cli: `sandkeep fork ${name}` },
     ...(state === "running" ? [stopIt, { words: "Pause, keep programs", run: () => pause(name), isRare: true }] : []),
     ...(isOver ? [{ words: "Resume", icon: "resume" as const, run: () => resume(name) }] : []),
-    { words: "Delete…", run: ask, isDanger: true, isRare: true },
+    { words: "Delete…", run: ask, isDanger: true, isRare: true, cli: `sandkeep rm ${name}` },
   ];
 }
 
@@ -102,15 +112,17 @@ function Menu({ acts, close }: { acts: Act[]; close: () => void }) {
   };
   return html`<${Dialog} title="Actions" close=${close}>
     <div class="menu">${acts.map(
-      ({
-        words,
-        key,
-        run,
-        isDanger,
-      }) => html`<button type="button" class=${isDanger ? "danger" : undefined} onClick=${choose(run)}>
-        ${words} ${key && html`<kbd>${key}</kbd>`}</button>`,
+      (each) => html`<button type="button" class=${each.isDanger ? "danger" : undefined} onClick=${choose(each.run)}>
+          ${each.words} ${each.key && html`<kbd>${each.key}</kbd>`}</button>
+        <${Cli} line=${each.cli} />`,
     )}</div>
   <//>`;
+}
+
+/** the command line that does the same, ready to copy */
+function Cli({ line }: { line: string | undefined }) {
+  if (line === undefined) return html`<span></span>`;
+  return html`<button type="button" class="plain" title="Copy" onClick=${() => void copy(line)}>${visible(line)}</button>`;
 }
 
 export function networkWords(policy: Sandbox["networkPolicy"]): string {
