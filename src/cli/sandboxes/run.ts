@@ -8,6 +8,7 @@ import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { bringBack, copyIn, type Folder } from "../files/folder-sync.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
+import { networkAccessOf } from "../network-access.ts";
 import { plain } from "../print/egress-table.ts";
 import { durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
 import { requireTerminal, runProgram, splitAtDashes } from "./program.ts";
@@ -31,6 +32,8 @@ Options:
   --memory <size>          such as 512m or 2g
   --timeout <duration>     longest that the sandbox runs, such as 90s, 5m or 12h
   --allow <domain>         let it reach this domain or range, and nothing else but such; may be repeated
+  --header <rule>          let it reach a domain, and add a header to its requests there, outside of the sandbox:
+                           '<domain>: <name>: <value>'; $NAME and $(<file) stand for secrets; may be repeated
   -v, --volume <folder>    copy this folder in, where the program starts then; <folder>:<path> says where to; may be
                            repeated
   --sync                   bring changes of these folders back when the program has ended
@@ -53,6 +56,7 @@ const options = {
   memory: { type: "string" },
   timeout: { type: "string" },
   allow: { type: "string", multiple: true },
+  header: { type: "string", multiple: true },
   volume: { type: "string", short: "v", multiple: true },
   sync: { type: "boolean" },
   drive: { type: "string", multiple: true },
@@ -117,16 +121,17 @@ export async function runCommand(args: string[], context: CommandContext): Promi
 
 /** the settings of a new sandbox */
 export function settingsOf(
-  { name, env, cpus, memory, timeout, allow, drive, port }: Settings,
+  { name, env, cpus, memory, timeout, allow, header, drive, port }: Settings,
   environment: NodeJS.ProcessEnv,
 ) {
+  const networkPolicy = networkAccessOf({ allow, header }, environment);
   return {
     ...(name !== undefined && { name }),
     ...(env && { env: variablesOf(env, environment) }),
     ...(cpus !== undefined && { vcpus: numberOf("--cpus", cpus) }),
     ...(memory !== undefined && { memory: memoryOf("--memory", memory) }),
     ...(timeout !== undefined && { timeout: durationOf("--timeout", timeout) }),
-    ...(allow && { networkPolicy: allow.join(", ") }),
+    ...(networkPolicy !== undefined && { networkPolicy }),
     ...(drive && { mounts: Object.fromEntries(drive.map(mountOf)) }),
     ...(port && { ports: port.map(portOf) }),
   };
@@ -139,6 +144,7 @@ interface Settings {
   memory?: string | undefined;
   timeout?: string | undefined;
   allow?: string[] | undefined;
+  header?: string[] | undefined;
   drive?: string[] | undefined;
   port?: string[] | undefined;
 }
