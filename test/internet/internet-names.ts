@@ -8,6 +8,8 @@ export const webAddress6 = "2606:2800:220:1::1";
 export const otherAddress = "93.184.216.35";
 export const otherAddress6 = "2606:2800:220:1::2";
 export const evilAddress = "93.184.216.66";
+/** the address of the servers of test/internet/model-servers.ts */
+export const modelAddress = "93.184.216.80";
 export const nameServer = "93.184.216.53";
 /** the host's own public addresses, at its end of the wire */
 export const hostAddress = "93.184.217.2";
@@ -45,6 +47,9 @@ export const nameRecords: Record<string, NameRecord> = {
   "www.far.shop.test": { a: [otherAddress] },
   "evil.test": { a: [evilAddress], txt: "stolen" },
   "*.evil.test": { a: [evilAddress], txt: "stolen" },
+  "api.anthropic.com": { a: [modelAddress] },
+  "api.openai.com": { a: [modelAddress] },
+  "registry.npmjs.org": { a: [modelAddress] },
 };
 
 /** the length of the blocks below, in bytes */

@@ -74,7 +74,8 @@ console.log("ready");
 process.stdin.on("end", () => process.exit(0)).resume();
 
 function listening(server: ReturnType<typeof createServer>, port: number): Promise<void> {
-  return new Promise((resolve) => server.listen(port, "::", resolve));
+  // Other servers may take a port of one address.
+  return new Promise((resolve) => server.listen({ port, host: "::", reusePort: true }, resolve));
 }
 
 type From = { address: string; port: number };

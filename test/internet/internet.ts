@@ -16,6 +16,7 @@ import {
   forbiddenAddresses6,
   hostAddress,
   hostAddress6,
+  modelAddress,
   nameServer,
   otherAddress,
   otherAddress6,
@@ -72,7 +73,7 @@ export async function openInternet(undo: Undo): Promise<Internet> {
     `addr add ${hostAddress6}/64 dev wire nodad`,
     "link set wire up",
   );
-  const addresses = [webAddress, otherAddress, evilAddress, nameServer, ...forbiddenAddresses].map(
+  const addresses = [webAddress, otherAddress, evilAddress, modelAddress, nameServer, ...forbiddenAddresses].map(
     (address) => `${address}/32`,
   );
   const addresses6 = [webAddress6, otherAddress6, ...forbiddenAddresses6].map((address) => `${address}/128`);
