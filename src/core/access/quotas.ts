@@ -6,11 +6,11 @@
  */
 
 import { OrderedWork } from "../../base/ordered-work.ts";
-import { RecentCount } from "../../base/recent-count.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Quota, Session } from "../model/sandbox.ts";
 import { requireAdmin } from "../model/scope.ts";
+import { RecentCount } from "./recent-count.ts";
 
 /** What a team uses of each thing that a quota limits. */
 export type QuotaUse = Required<Quota>;
