@@ -49,6 +49,7 @@ export const routes: Routes = {
   getSnapshot: "GET /snapshots/{snapshot}",
   deleteSnapshot: "DELETE /snapshots/{snapshot}",
   getSnapshotTree: "GET /snapshots/{snapshot}/tree",
+  compareSnapshot: "GET /snapshots/{snapshot}/diff",
   createImageFromSnapshot: "POST /snapshots/{snapshot}/image",
   buildImage: "POST /builds",
   listImages: "GET /images",

@@ -27,6 +27,7 @@ import type { Routes } from "../network/routes.ts";
 import type { CreateSpec, ForkSpec, Sandboxes, UpdateSpec } from "../sandboxes/sandboxes.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Sessions } from "../sessions/sessions.ts";
+import type { DiffTarget } from "../snapshots/diffs.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
 import type { Recipe } from "../templates/template-runs.ts";
 import type { Templates } from "../templates/templates.ts";
@@ -226,6 +227,14 @@ export function guarded(
       await aboutSnapshot(caller, id);
     },
     tree: aboutSnapshot,
+    async diff(owner: Owner, id: string, target: DiffTarget) {
+      await aboutSnapshot(owner, id);
+      if (target && "snapshot" in target) await aboutSnapshot(owner, target.snapshot);
+      const name = target && "sandbox" in target ? target.sandbox : (await store.getSnapshot(id))?.sandboxName;
+      const sandbox = name === undefined ? undefined : await sandboxIn(owner, name);
+      // These are the files of a machine, which may reach more than the caller.
+      if (sandbox) requireUsable(owner, sandbox.name, sandbox.networkPolicy);
+    },
   };
   /** every project of the team can use an image */
   const makesImages = (caller: Caller) => {

@@ -186,6 +186,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     timeline: unrecorded,
     delete: onThing("snapshot.delete"),
     tree: unrecorded,
+    diff: unrecorded,
   },
   drives: {
     get: unrecorded,

@@ -9,6 +9,7 @@ import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log
 import type { CustomNetwork } from "../network/network-policy.ts";
 import type { ImageBuilds } from "./image-builds.ts";
 import type { Images } from "./images.ts";
+import type { TreeDiffs } from "./tree-diff.ts";
 
 export type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 
@@ -347,7 +348,7 @@ export interface FileChange {
   directory: boolean;
 }
 
-export interface Snapshots {
+export interface Snapshots extends TreeDiffs {
   get(id: string): Promise<SnapshotInfo | undefined>;
   /** like get(), once the size is final: until its files are on disk, the size counts the bytes written */
   settled(id: string): Promise<SnapshotInfo | undefined>;

@@ -1,10 +1,12 @@
-/** Snapshots for callers: list, get and delete them, and read their family tree. */
+/** Snapshots for callers: list, get, compare and delete them, and read their family tree. */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Owner, Snapshot } from "../model/sandbox.ts";
 import type { Page, SnapshotQuery, Span } from "../ports/store.ts";
+import type { DiffOptions, TreeDiff } from "../ports/tree-diff.ts";
 import { type Timeline, type TimelineQuery, timeline } from "../sessions/timeline.ts";
+import { Diffs, type DiffTarget } from "./diffs.ts";
 import type { Retention } from "./retention.ts";
 
 export interface TreeNode {
@@ -29,10 +31,12 @@ const countedSiblings = 10;
 export class SnapshotService {
   readonly #context: Context;
   readonly #retention: Retention;
+  readonly #diffs: Diffs;
 
   constructor(context: Context, retention: Retention) {
     this.#context = context;
     this.#retention = retention;
+    this.#diffs = new Diffs(context);
   }
 
   async get(caller: Caller, id: string): Promise<Snapshot> {
@@ -72,6 +76,11 @@ export class SnapshotService {
     }
     const last = nodes.at(-1)?.snapshot.id;
     return { anchor: await this.#node(anchor), nodes, ...(current && last !== undefined && { next: last }) };
+  }
+
+  /** what has to change in the files of a snapshot to get those of the target */
+  diff(owner: Owner, id: string, target: DiffTarget, options: DiffOptions): Promise<TreeDiff> {
+    return this.#diffs.diff(owner, id, target, options);
   }
 
   async #parent(snapshot: Snapshot): Promise<Snapshot | undefined> {

@@ -222,7 +222,11 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     const puller = new Puller({ store, layers, images, conventions, requireRoom }, registries);
     images.pull = (name, team, how) => puller.pull(name, team, how);
   }
-  const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
+  const snapshots = new SnapshotStore({
+    ...{ store, layers, images },
+    machines: () => machineNeeds(layers, machines.all()),
+    live: (id) => machines.live.get(id),
+  });
   const sync = async (volume: string) => {
     if (options.durability === "power") await health.flush(() => launcher.sync(volume));
     await requireWhole();

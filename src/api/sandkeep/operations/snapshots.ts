@@ -1,10 +1,12 @@
-/** Snapshots: list, get and delete them, read their family tree, and make images from them. */
+/** Snapshots: list, get, compare and delete them, read their family tree, and make images from them. */
 
 import { z } from "zod";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import type { TreeNode } from "../../../core/snapshots/snapshots.ts";
 import { answers, answersNothing, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
+import { fileDifference, printDifference } from "../resources/file-difference.ts";
 import { imageResource, printImage } from "../resources/image.ts";
 import { printSnapshot, snapshotResource } from "../resources/snapshot.ts";
 import type { Dialect } from "../sandkeep.ts";
@@ -90,6 +92,43 @@ export function snapshotOperations({ core }: Dialect) {
         const order = towards === "ancestors" ? "desc" : "asc";
         const tree = await core.snapshots.tree(owner, snapshot, { limit, order });
         return { anchor: printNode(tree.anchor), nodes: tree.nodes.map(printNode), next: tree.next ?? null };
+      },
+    }),
+    operation({
+      id: "compareSnapshot",
+      method: "GET",
+      path: "/snapshots/{snapshot}/diff",
+      tag,
+      summary: "Lists the files that differ between a snapshot and another one, or a sandbox as it is now",
+      description:
+        "A page ends after a bounded number of files, so it may be empty although there is a next one. Files with the same type, size, mode, owner and time of modification count as equal.",
+      about: "project",
+      params,
+      query: {
+        to: z.string().min(1).max(128).optional().meta({ description: "The snapshot that it is compared with" }),
+        sandbox: z.string().min(1).max(256).optional().meta({
+          description: "Name of the sandbox that it is compared with, by default its own",
+        }),
+        limit: wholeNumber({ min: 1, max: 1000 }).optional().meta({ description: "Most changes, by default 200" }),
+        cursor: z.string().min(1).max(8192).optional().meta({ description: "`next` of the page before" }),
+      },
+      answer: answers(
+        "What has to change in the files of the snapshot to get those of the other, in the order of paths",
+        z.object({
+          changes: z.array(fileDifference),
+          next,
+          truncated: z.boolean().meta({
+            description: "Whether directories with more than 20,000 files, or too long paths, were left out",
+          }),
+        }),
+      ),
+      async run({ owner, params: { snapshot }, query: { to, sandbox, limit = 200, cursor }, request }) {
+        if (to !== undefined && sandbox !== undefined)
+          throw new SandkeepError("invalid", "Invalid request: `to` should NOT be given together with `sandbox`.");
+        const target = to !== undefined ? { snapshot: to } : sandbox === undefined ? undefined : { sandbox };
+        const options = { limit, after: cursor, signal: request.signal };
+        const found = await core.snapshots.diff(owner, snapshot, target, options);
+        return { changes: found.changes.map(printDifference), next: found.next ?? null, truncated: found.truncated };
       },
     }),
     operation({

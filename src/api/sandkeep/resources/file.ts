@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { UserFile } from "../../../core/files/user-files.ts";
 import { bytes, time } from "./values.ts";
 
-const fileType = z.enum(["file", "directory", "symlink", "fifo", "socket", "device"]);
+export const fileType = z.enum(["file", "directory", "symlink", "fifo", "socket", "device"]);
 
 export const fileResource = z
   .object({

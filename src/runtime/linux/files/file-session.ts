@@ -184,7 +184,7 @@ export class FileSession {
 
   /** with `bytes`, names are byte strings */
   async *walk(
-    path: string,
+    path: Path,
     options: { contents?: boolean; attributes?: boolean; bytes?: boolean } = {},
   ): AsyncGenerator<WalkStep> {
     const { contents = false, attributes = false } = options;

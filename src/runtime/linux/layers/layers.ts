@@ -187,8 +187,9 @@ export class LayerStore {
     await this.#spares.add(id, this.volume(id));
   }
 
-  async filesAt(id: string): Promise<FileSession> {
-    return this.#tools.filesAt(await this.#directory(id));
+  /** the files of a layer, or of a machine's volume */
+  async filesAt(at: string | { volume: string }): Promise<FileSession> {
+    return this.#tools.filesAt(typeof at === "string" ? await this.#directory(at) : join(at.volume, "fs"));
   }
 
   /**

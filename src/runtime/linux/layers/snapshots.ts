@@ -12,11 +12,15 @@ import { z } from "zod";
 import { SharedRun } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../../core/ports/runtime.ts";
+import type { DiffOptions, TreeDiff, TreePlace } from "../../../core/ports/tree-diff.ts";
+import type { FileSession } from "../files/file-session.ts";
 import type { ImageRecord, ImageStore } from "../images/images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 import { lastLoss, setAside, tellMadeAgain } from "../storage/kept-record.ts";
+import type { Claim } from "./claims.ts";
 import type { LayerInfo } from "./layer-record.ts";
 import type { LayerStore } from "./layers.ts";
+import { compareTrees, Tree } from "./tree-comparison.ts";
 
 export interface SnapshotRecord extends SnapshotInfo {
   /**
@@ -60,6 +64,8 @@ export interface SnapshotStoreOptions {
   images: ImageStore;
   /** the needs of every machine that runs or has files left on the disk; called at each collection */
   machines: () => MachineNeeds | Promise<MachineNeeds>;
+  /** a machine that runs; default: there are none */
+  live?: (id: string) => { plan: { volume: string }; record: { image: { reference: string } } } | undefined;
 }
 
 export class SnapshotStore implements Snapshots {
@@ -67,6 +73,7 @@ export class SnapshotStore implements Snapshots {
   readonly #layers: LayerStore;
   readonly #images: ImageStore;
   readonly #machines: SnapshotStoreOptions["machines"];
+  readonly #live: NonNullable<SnapshotStoreOptions["live"]>;
   /** snapshots whose size may still change, by id */
   readonly #settling = new Map<string, Promise<void>>();
   /** snapshots of older versions whose layers are being merged, by id */
@@ -78,11 +85,12 @@ export class SnapshotStore implements Snapshots {
   readonly #collections = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor({ store, layers, images, machines }: SnapshotStoreOptions) {
+  constructor({ store, layers, images, machines, live = () => undefined }: SnapshotStoreOptions) {
     this.#folder = join(store, "snapshots");
     this.#layers = layers;
     this.#images = images;
     this.#machines = machines;
+    this.#live = live;
   }
 
   /**
@@ -192,6 +200,33 @@ export class SnapshotStore implements Snapshots {
     const [layer = ""] = snapshot.layers;
     await claim(layer);
     return { snapshot, image, layer };
+  }
+
+  async compare(from: TreePlace, to: TreePlace, options: DiffOptions): Promise<TreeDiff> {
+    const claim = this.#layers.hold();
+    const trees: Tree[] = [];
+    try {
+      const [first, second] = [await this.#place(from, claim), await this.#place(to, claim)];
+      const [before, after] = [new Tree(first.open), new Tree(second.open)];
+      trees.push(before, after);
+      // Without subvolumes, the files of the images are in other layers.
+      if (!this.#layers.hasVolumes && first.image !== second.image)
+        throw new SandkeepError("unsupported", "Cannot compare the files: they began with different images");
+      return await compareTrees(before, after, options);
+    } finally {
+      for (const tree of trees) tree.close();
+      await claim.release();
+    }
+  }
+
+  async #place(place: TreePlace, claim: Claim): Promise<{ open: () => Promise<FileSession>; image: string }> {
+    if ("snapshot" in place) {
+      const { layer, snapshot } = await this.ready(place.snapshot, (id) => claim.add(id));
+      return { open: () => this.#layers.filesAt(layer), image: snapshot.image };
+    }
+    const machine = this.#live(place.machine);
+    if (!machine) throw new SandkeepError("not-found", `Cannot read the files of machine "${place.machine}": it ended`);
+    return { open: () => this.#layers.filesAt(machine.plan), image: machine.record.image.reference };
   }
 
   /** deletes nothing once the store is closed: records that are unmounted would seem to be missing */
