@@ -208,6 +208,9 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
 
   await at("snapshots");
   await page.getByRole("row").filter({ hasText: "manual" }).first().waitFor();
+  const [, first] = await page.getByRole("button", { name: "Diff" }).all();
+  await (first ?? page.getByRole("button", { name: "Diff" }).first()).click();
+  await page.getByRole("region", { name: "Difference" }).getByText("/tmp/page/drawn.svg").waitFor();
   await at("events");
   await page.getByRole("row").filter({ hasText: "session.running" }).waitFor();
   await at("use");

@@ -13,6 +13,7 @@ import { Rows } from "../parts/rows.ts";
 import { go, pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { date, size, span, visible } from "../text.ts";
+import { SnapshotDiff } from "./snapshot-diff.ts";
 
 export type Snapshot = Output<"getSnapshot">;
 
@@ -40,7 +41,7 @@ interface TableProps {
 }
 
 export function SnapshotTable({ sandbox, current }: TableProps) {
-  const [asking, setAsking] = useState<{ what: "delete" | "restore"; about: Snapshot } | undefined>(undefined);
+  const [asking, setAsking] = useState<{ what: "delete" | "restore" | "diff"; about: Snapshot } | undefined>(undefined);
   const answer = useAnswer(
     sandbox ?? "",
     (signal) =>
@@ -77,6 +78,7 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
     <td class="num" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
     <td class="c-acts"><div class="acts">
+      <button type="button" class="small wide" onClick=${() => setAsking({ what: "diff", about: each })}>Diff</button>
       <button type="button" class="small" onClick=${() => void create(each)}>New sandbox</button>
       ${current !== undefined && each.id !== current && html`<button type="button" class="small wide" onClick=${() => setAsking({ what: "restore", about: each })}>Go back…</button>`}
       <button type="button" class="small danger wide" onClick=${() => setAsking({ what: "delete", about: each })}>Delete…</button>
@@ -90,6 +92,10 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
       snapshots &&
       snapshots.length > 0 &&
       html`<${Rows} label="Snapshots" heads=${heads} items=${placed(snapshots)} keyOf=${({ item }: Placed<Snapshot>) => item.id} row=${row} />`
+    }
+    ${
+      asking?.what === "diff" &&
+      html`<${SnapshotDiff} from=${asking.about} others=${snapshots?.filter(({ id }) => id !== asking.about.id)} close=${close} />`
     }
     ${answer.value?.next && html`<p class="note">Only the newest ${most} are shown.</p>`}
     ${
