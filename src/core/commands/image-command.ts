@@ -1,6 +1,5 @@
 /** The program that an image is made for (ENTRYPOINT and CMD), and the signal that asks it to end (STOPSIGNAL). */
 
-import { signalNumber } from "../../base/signals.ts";
 import { after } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -12,6 +11,14 @@ import type { Machine, Process } from "../ports/runtime.ts";
 type Program = Pick<ImageConfig, "entrypoint" | "command">;
 
 const terminate = 15;
+/** the kernel's names in the order of their numbers, from 1 */
+const signalNames =
+  "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS".split(
+    " ",
+  );
+/** the C library uses the first two of the kernel's real-time signals itself */
+const firstRealTime = 34;
+const lastRealTime = 64;
 
 /** the image's program with its own arguments, or with those that the caller gives instead */
 export function imageCommand(image: ImageInfo | undefined, args: string[]): [name: string, ...args: string[]] {
@@ -54,7 +61,12 @@ export function isProgramOf({ entrypoint, command }: Program, { name, args }: Pi
   return expected.length > 0 && expected.every((word, index) => words[index] === word);
 }
 
-/** SIGTERM if the image names none */
-export function stopSignal({ stopSignal: name = "" }: Pick<ImageConfig, "stopSignal">): number {
-  return signalNumber(name) ?? terminate;
+/** the number of a signal such as SIGINT, INT, 2 or SIGRTMIN+3; SIGTERM for what is none */
+export function stopSignal({ stopSignal: text = "" }: Pick<ImageConfig, "stopSignal">): number {
+  const name = text.toUpperCase().replace(/^SIG/, "");
+  const [, sign, offset] = /^RTM(?:IN(\+)|AX-)(\d{1,2})$/.exec(name) ?? [];
+  let number = signalNames.indexOf(name) + 1;
+  if (offset !== undefined) number = sign === "+" ? firstRealTime + Number(offset) : lastRealTime - Number(offset);
+  if (/^\d{1,2}$/.test(name)) number = Number(name);
+  return number >= 1 && number <= lastRealTime ? number : terminate;
 }
