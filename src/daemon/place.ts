@@ -1,6 +1,5 @@
 /** Where clients find the daemon and the ports of its sandboxes. */
 
-import { keepingLastResult } from "../base/last-result.ts";
 import type { Config } from "../config/config.ts";
 import type { TlsIdentity } from "../config/tls-settings.ts";
 import { urlHost } from "./listening.ts";
@@ -34,9 +33,11 @@ function hostOfCertificate({ host, domain }: Config, { names, covers }: NonNulla
 
 /** where labels lead to sandboxes: what stands before the daemon stands before them too */
 export function domainUrlOf(place: Place): string {
-  const { protocol, port } = partsOf(publicUrlOf(place));
+  const publicUrl = publicUrlOf(place);
+  // Every answer with links asks for it, and it rarely changes.
+  if (last?.text !== publicUrl) last = { text: publicUrl, url: new URL(publicUrl) };
+  const { protocol, port } = last.url;
   return `${protocol}//${place.config.domain}${port === "" ? "" : `:${port}`}`;
 }
 
-/** every answer with links asks for it */
-const partsOf = keepingLastResult((url) => new URL(url));
+let last: { text: string; url: URL } | undefined;

@@ -3,10 +3,10 @@
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import type { z } from "zod";
-import { keepingLastResult } from "../../base/last-result.ts";
 import type { Caller, Owner } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
+import { hostnameOf } from "../kit/hosts.ts";
 import { addHeaders, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { RememberingRouter } from "../kit/routing/remembering-router.ts";
@@ -76,11 +76,10 @@ export interface Scope {
 export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
   const domain = dialect.domain();
   const isPython = /^vercel-sandbox\//.test(c.req.header("user-agent") ?? "");
-  const isLocal = hostnameOf(domain) === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
+  const isLocal =
+    hostnameOf(domain.replace(/^\w+:\/\//, "")) === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
   return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal };
 }
-
-const hostnameOf = keepingLastResult((url) => new URL(url).hostname);
 
 /** Members whose names begin with two underscores are private to the vendor's clients; all of them are accepted. */
 export type Private = Record<string, unknown>;
