@@ -14,7 +14,7 @@ const allowed = [
   // Choose among the dialects.
   /^src\/api\/(server|default-dialect)\.ts$/,
   // One vendor's tools, in MCP's words.
-  /^src\/api\/mcp\/(families|tools\/veryfront)\.ts$/,
+  /^src\/api\/mcp\/(families|paths|tools\/veryfront)\.ts$/,
   // Loaded into programs that use a vendor's SDK, and the command that says how.
   /^src\/(redirect|cli)\//,
 ];

@@ -3,6 +3,7 @@
  * tokens in every request. So each path has one family: ours, unless the path names a vendor.
  */
 
+import type { FamilyPath } from "./paths.ts";
 import type { McpDialect, Tool } from "./tool.ts";
 import { commandTools } from "./tools/commands.ts";
 import { fileTools } from "./tools/files.ts";
@@ -11,7 +12,7 @@ import { sandboxTools } from "./tools/sandboxes.ts";
 import { veryfrontTools } from "./tools/veryfront.ts";
 
 export interface Family {
-  path: string;
+  path: FamilyPath;
   /** text that the model reads before any tool */
   instructions: string;
   /** always in the same order: clients show them in it, and models prefer the first */

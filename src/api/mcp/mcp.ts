@@ -1,59 +1,22 @@
 /**
- * MCP over streamable HTTP: checks access, and then serves a family of tools in both versions of the protocol. Up to
- * 2025-11-25 a client has a session (legacy.ts); from 2026-07-28 on each request is independent and has its own server.
+ * MCP's place in the API. The protocol's library and the schemas of the tools take 10 MB of memory, so they are loaded
+ * with the first request that needs them.
  */
 
-import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
-import { authenticated, foreignOriginResponse, metadataResponse, resourceOf } from "./access.ts";
 import { mcpExamples } from "./examples.ts";
-import { serverFactory } from "./factory.ts";
-import { type Family, families } from "./families.ts";
-import { LegacySessions } from "./legacy.ts";
-import type { McpDialect } from "./tool.ts";
+import { familyPaths } from "./paths.ts";
 
-type McpOptions = McpDialect & Pick<Service, "clock" | "conformanceFixtures">;
-
-const paths = families.map(({ path }) => path.slice(1)).join("|");
+const paths = familyPaths.map((path) => path.slice(1)).join("|");
 
 const path = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
 
 export function createMcp(service: Service): ApiDialect {
-  return { wire: "mcp", examples: mcpExamples, mounts: [{ path, app: mcpApi(service) }] };
-}
-
-function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {
-  const { core, publicUrl } = options;
-  const endpoints = new Map(families.map((family) => [family.path, endpointOf(family, options)]));
-
-  return {
-    async fetch(request) {
-      const own = publicUrl();
-      const { pathname } = new URL(request.url);
-      const resource = resourceOf(pathname);
-      if (resource !== undefined) return metadataResponse(request, `${own}${resource}`, own);
-      const refused = foreignOriginResponse(request, own);
-      if (refused) return refused;
-      const caller = await authenticated(request, core.access, `${own}${pathname}`);
-      if (caller instanceof Response) return caller;
-      const endpoint = endpoints.get(pathname);
-      if (!endpoint) return new Response(null, { status: 404 });
-      if (await isLegacyRequest(request)) return endpoint.legacy.handle(request, caller);
-      return endpoint.modern.fetch(request, { authInfo: caller });
-    },
+  let loading: Promise<{ fetch(request: Request): Promise<Response> }> | undefined;
+  const load = async () => (await import("./endpoints.ts")).mcpApi(service);
+  const fetch = async (request: Request) => {
+    loading ??= load();
+    return (await loading).fetch(request);
   };
-}
-
-function endpointOf(family: Family, options: McpOptions) {
-  const { clock, logError } = options;
-  const bus = new InMemoryServerEventBus(logError);
-  const factory = serverFactory(options, family, async () => {
-    if (!options.conformanceFixtures) return undefined;
-    const { fixtures } = await import("./fixtures/fixtures.ts");
-    return fixtures(bus);
-  });
-  return {
-    modern: createMcpHandler(factory, { legacy: "reject", bus }),
-    legacy: new LegacySessions({ factory, clock, logError }),
-  };
+  return { wire: "mcp", examples: mcpExamples, mounts: [{ path, app: { fetch } }] };
 }
