@@ -102,8 +102,10 @@ const closing = ["recover", "image", "run"];
 const isRoot = process.getuid?.() === 0;
 let output: Output | undefined;
 
-// Halves a command's load time. If the folder is not writable, Node goes on without the cache.
+// Halves a command's load time. If the folder is not writable, Node goes on without the cache. bin/sandkeep sets it for
+// the first modules, and programs that are started from here have no use for it.
 enableCompileCache(compileCache);
+if (process.env.NODE_COMPILE_CACHE === compileCache) delete process.env.NODE_COMPILE_CACHE;
 process.exitCode = await main(asOption(process.argv.slice(2)));
 
 /** turns "help env" into "env --help" */

@@ -33,6 +33,7 @@ import { egressUser, netdUser, type OrphanPlan, type Places } from "./machines/p
 import { Pool, type PoolSize } from "./machines/pool.ts";
 import { MachinePreparer } from "./machines/prepared-machine.ts";
 import { hotRoot } from "./machines/roots.ts";
+import { egressCache, makeEgressCache } from "./network/egress-cache.ts";
 import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
 import { egressView, realCommand } from "./network/egress-view.ts";
 import { PortMeters } from "./network/port-meters.ts";
@@ -153,6 +154,10 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   makeFolderSync(places.egressLogs);
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
+  const cache = egressCache(command);
+  const cached = cache === undefined ? [] : [cache];
+  // Where the package cannot be written to, the process works without it.
+  if (cache === undefined) void makeEgressCache(command).catch(() => undefined);
   const launcherLog = new LauncherLog(join(places.run, "launcher.log"), { logError, warn });
   const launcher = await Launcher.open({
     run: places.run,
@@ -163,7 +168,8 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
       SANDKEEP_STORE: realpathSync(store),
       SANDKEEP_NETD_UID: String(netdUser),
       SANDKEEP_EGRESS_UID: String(egressUser),
-      SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
+      SANDKEEP_EGRESS_VIEW: [...egressView(command), ...cached].join("\n"),
+      ...(cache !== undefined && { NODE_COMPILE_CACHE: cache }),
       SANDKEEP_EGRESS_SETTINGS: places.egressSettings,
       SANDKEEP_EGRESS_SOCKET: places.egress,
       SANDKEEP_EGRESS_LOGS: places.egressLogs,

@@ -53,7 +53,8 @@ function mappedFolders(): string[] {
   return [...new Set(libraries)].filter((path) => !libraryFolders.some((known) => `${path}/`.startsWith(`${known}/`)));
 }
 
-function packageOf(file: string): string {
+/** the folder of the package that a file belongs to */
+export function packageOf(file: string): string {
   for (let folder = dirname(file); folder !== "/"; folder = dirname(folder)) {
     if (existsSync(join(folder, "package.json"))) return folder;
   }
