@@ -1,5 +1,8 @@
 /** Which dialect answers each path and credential. */
 
+import type { IncomingMessage } from "node:http";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { apiClient } from "../../test/harness/api-client.ts";
 
@@ -65,4 +68,13 @@ test("an internal error is logged and not shown to the caller", async () => {
   expect(status).toBe(500);
   expect(text).not.toContain("secret");
   expect(logged).toHaveLength(1);
+});
+
+test.each(["//", "http://[", "//["])("an upgrade of the path %s is refused, and the daemon goes on", async (path) => {
+  const { api, logged } = apiClient();
+  const socket = new PassThrough();
+  const request = { url: path, headers: { host: "127.0.0.1:7700" } } as IncomingMessage;
+  api.upgrade(request, socket, Buffer.alloc(0));
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /);
+  expect(logged).toEqual([]);
 });

@@ -90,12 +90,19 @@ export function createApi(options: ApiOptions): Api {
     },
     upgrade(request, socket, head) {
       if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");
+      // Dialects read the path with URL, which throws at some, such as "//".
+      if (!URL.canParse(request.url ?? "/", "http://localhost")) return refuse(socket, "400 Bad Request");
       const upgrades = (dialect: ApiDialect) => {
         service.speaks?.(dialect.wire);
         return dialect.upgrade?.(request, socket, head) ?? false;
       };
-      if (dialects.some(upgrades)) return;
-      refuse(socket, "404 Not Found");
+      try {
+        if (!dialects.some(upgrades)) refuse(socket, "404 Not Found");
+      } catch (error) {
+        // Node has no caller for this to reach: the whole daemon would fail.
+        service.logError(error);
+        refuse(socket, "500 Internal Server Error");
+      }
     },
     servesHost: (header) => table.servesHost(header),
     ports: dialects.find(({ ports }) => ports)?.ports,
