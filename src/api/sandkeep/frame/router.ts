@@ -40,7 +40,9 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
     };
     const run = async () => operation.run(request);
     if (!operation.repeatable) return answer(operation, await run());
-    const scope = `${caller.teamId} ${c.req.method} ${c.req.path}`;
+    // Keys with other limits may not see the answer, and without a name in the query they mean another project.
+    const scoped = JSON.stringify(caller.scope ?? {});
+    const scope = `${caller.teamId} ${scoped} ${c.req.method} ${c.req.path}`;
     const repeat = { key: c.req.header("idempotency-key"), scope, request: `${new URL(c.req.url).search}\n${text}` };
     return answer(operation, await once(idempotency, repeat, run));
   };

@@ -1,0 +1,14 @@
+/** What holds for every operation: whose requests an Idempotency-Key takes for repeats. */
+
+import { expect, test } from "vitest";
+import { apiClient } from "../../../../test/harness/api-client.ts";
+
+test("a key that is limited to another project does not get the answer to the first request", async () => {
+  const { ask, asked } = apiClient({
+    "access.authenticate": async (projectId: string) => ({ teamId: "team_default", scope: { projectId } }),
+  });
+  const create = (token: string) =>
+    ask("POST", "/sandkeep/v1/sandboxes", { name: "demo" }, { token, headers: { "idempotency-key": "1" } });
+  for (const token of ["prj_one", "prj_one", "prj_two"]) expect((await create(token)).status).toBe(201);
+  expect(asked("sandboxes.create")).toHaveLength(2);
+});
