@@ -17,7 +17,7 @@ import { z } from "zod";
 import { isSandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
-import { BrowserSessions, type Sender, senderOf } from "../kit/browser-sessions.ts";
+import { BrowserSessions, type OpenedSession, senderOf } from "../kit/browser-sessions.ts";
 import type { ApiDialect, Example, ExamplePlace, Service } from "../kit/dialect.ts";
 import { addressOf, bodyText, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
@@ -55,8 +55,7 @@ export function createDashboard(
   const app = new Hono();
   app.onError((error) => refusal(error, logError));
 
-  const opened = (caller: Caller, sender: Sender) => {
-    const { setCookie, binding, expiresAt } = sessions.open(caller, sender);
+  const admitted = (caller: Caller, { setCookie, binding, expiresAt }: OpenedSession) => {
     const headers = { "set-cookie": setCookie, "cache-control": "no-store" };
     return json(
       { binding, expiresAt, team: caller.teamId, key: caller.keyId, admin: caller.admin ?? false },
@@ -71,11 +70,11 @@ export function createDashboard(
     const given = parsed(credentials, jsonOf(await bodyText(c.req.raw, longestBody)));
     const caller =
       "once" in given ? links.redeem(given.once) : await core.access.authenticate(given.key, addressOf(c.req.raw));
-    return opened(caller, sender);
+    return admitted(caller, sessions.open(caller, sender));
   });
   app.get("/ui/session", async (c) => {
-    const sender = senderOf(c.req.raw);
-    return opened(await sessions.authenticate(sender), sender);
+    const { caller, opened } = await sessions.renew(senderOf(c.req.raw));
+    return admitted(caller, opened);
   });
   app.delete("/ui/session", async (c) => {
     const sender = senderOf(c.req.raw);

@@ -83,3 +83,19 @@ test("over HTTPS the cookie is bound to this host name", () => {
   const { opened } = setup("https://sandkeep.example.com");
   expect(opened.setCookie).toMatch(/^__Host-sandkeep=.*; Secure$/);
 });
+
+test("signing out ends every renewal of the session", async () => {
+  const { sessions, state, whole } = setup();
+  state.now += 1000;
+  const { opened } = await sessions.renew(sender(whole));
+  const [cookie = ""] = opened.setCookie.split(";");
+  const renewed = { ...whole, cookie, "x-sandkeep-session": opened.binding };
+  expect(await sessions.authenticate(sender(renewed))).toEqual(caller);
+  sessions.close(sender(renewed));
+  for (const each of [whole, renewed]) await expect(sessions.authenticate(sender(each))).rejects.toThrow("has ended");
+});
+
+test("a request with an empty Host is refused, and is no fault of the daemon", async () => {
+  const { sessions, whole } = setup();
+  await expect(sessions.authenticate(sender({ ...whole, host: "" }))).rejects.toThrow("no such session");
+});

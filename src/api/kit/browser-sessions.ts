@@ -54,10 +54,20 @@ export class BrowserSessions {
   }
 
   /** a new session of this caller */
-  open({ teamId: team, keyId: key }: Caller, sender: Sender): OpenedSession {
+  open(caller: Caller, sender: Sender): OpenedSession {
+    return this.#issue(caller, sender, randomBytes(16).toString("base64url"));
+  }
+
+  /** new values of the same session; signing out ends the old ones, too */
+  async renew(sender: Sender): Promise<{ caller: Caller; opened: OpenedSession }> {
+    const caller = await this.authenticate(sender);
+    return { caller, opened: this.#issue(caller, sender, this.#claimsOf(sender).nonce) };
+  }
+
+  #issue({ teamId: team, keyId: key }: Caller, sender: Sender, nonce: string): OpenedSession {
     if (key === undefined) throw refused("the caller has no key");
     const until = this.#service.clock() + longestIdle;
-    const payload = encode({ team, key, until, nonce: randomBytes(16).toString("base64url") });
+    const payload = encode({ team, key, until, nonce });
     const cookie = `${payload}.${this.#service.sign(`dashboard cookie ${payload}`)}`;
     return {
       setCookie: this.#setCookie(sender, cookie, longestIdle / 1000),
@@ -122,8 +132,8 @@ export class BrowserSessions {
 
   /** over plain HTTP all ports of a host share their cookies, so that each daemon has a name of its own */
   #cookieName(sender: Sender): string {
-    const { port } = new URL(`http://${sender.header("host") ?? "localhost"}`);
-    return this.#isSecure() ? "__Host-sandkeep" : `sandkeep_${port === "" ? 80 : port}`;
+    const port = URL.parse(`http://${sender.header("host")}`)?.port;
+    return this.#isSecure() ? "__Host-sandkeep" : `sandkeep_${port || 80}`;
   }
 
   #setCookie(sender: Sender, value: string, seconds: number): string {
