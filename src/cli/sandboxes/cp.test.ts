@@ -1,7 +1,12 @@
-/** Tests of how the words of `sandkeep cp` and `sandkeep events` are read and shown. */
+/** Tests of how the words of `sandkeep cp` and `sandkeep events` are read and shown, and of where cp writes. */
 
-import { expect, test } from "vitest";
-import { placeOf } from "./cp.ts";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { TarWriter } from "../../base/tar/writer.ts";
+import type { RemoteFiles } from "../files/remote-files.ts";
+import { download, placeOf } from "./cp.ts";
 import { eventLine } from "./events.ts";
 
 test("a word with a colon before any slash names a sandbox", () => {
@@ -13,4 +18,40 @@ test("a word with a colon before any slash names a sandbox", () => {
 test("an event is one line, whatever its texts contain", () => {
   const event = { type: "command.started", at: 0, cursor: "x-1", sandboxId: "sandbox_1", name: "a\u001b[2J\nb" };
   expect(eventLine(event)).toBe("1970-01-01 00:00:00.000  command.started       name=a\\u001b[2J\\u000ab");
+});
+
+test("a symlink that an earlier copy left in the target is not followed", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const [here, outside] = [join(folder, "here"), join(folder, "outside")];
+  await mkdir(here);
+  await mkdir(outside);
+  await writeFile(join(outside, "file"), "untouched");
+  await symlink(outside, join(here, "sub"));
+  await symlink(join(outside, "file"), join(here, "file"));
+  const content = async function* () {
+    yield Buffer.from("bad");
+  };
+  const archive = async function* () {
+    const tar = new TarWriter();
+    yield* tar.small({ type: "file", name: "new" }, Buffer.from("bad"));
+    yield* tar.end();
+  };
+  const remote = (type: string) =>
+    ({
+      absolute: (path: string) => path,
+      find: async () => ({ type, targetType: null, mode: 0o644 }),
+      pack: async () => archive(),
+      read: async () => content(),
+    }) as unknown as RemoteFiles; // only what a download uses
+  const copy = (type: string, from: string, to: string) =>
+    download({ path: from }, { path: to }, remote(type), { warn: () => undefined });
+  await expect(copy("directory", "/work/sub", here)).rejects.toThrow('sub": it is a symlink');
+  await expect(copy("file", "/work/file", here)).rejects.toThrow('file": it is a symlink');
+  await expect(copy("file", "/work/file", join(here, "file"))).rejects.toThrow('file": it is a symlink');
+  expect(await readdir(outside)).toEqual(["file"]);
+  expect(await readFile(join(outside, "file"), "utf8")).toBe("untouched");
+  // A directory that the caller names may be reached through a symlink.
+  expect(await copy("directory", "/work/.", join(here, "sub"))).toBe(join(here, "sub"));
+  expect(await readFile(join(outside, "new"), "utf8")).toBe("bad");
 });

@@ -1,10 +1,11 @@
 /** `sandkeep cp`: copies files and directories between this host and a sandbox. */
 
-import { createWriteStream } from "node:fs";
+import { constants, createWriteStream } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { basename, join, posix } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { codeOf } from "../../base/error-code.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
 import { readArgs } from "../args.ts";
@@ -87,8 +88,16 @@ function isDirectoryAt(file: { type: string; targetType: string | null } | undef
   return file?.type === "directory" || file?.targetType === "directory";
 }
 
-/** returns the path of the copy on this host */
-async function download(from: Place, to: Place, remote: RemoteFiles, { warn }: CommandContext): Promise<string> {
+/**
+ * Returns the path of the copy on this host. An earlier copy of this sandbox's files may have left a symlink there, which
+ * leads where the sandbox wants. So none is followed, unless it is a directory that the caller named.
+ */
+export async function download(
+  from: Place,
+  to: Place,
+  remote: Pick<RemoteFiles, "absolute" | "find" | "pack" | "read">,
+  { warn }: Pick<CommandContext, "warn">,
+): Promise<string> {
   const source = remote.absolute(from.path);
   const file = await remote.find(source);
   if (!file) throw new CliError(`Cannot copy "${from.path}": it does not exist in the sandbox`);
@@ -97,13 +106,23 @@ async function download(from: Place, to: Place, remote: RemoteFiles, { warn }: C
   const isInto = (await stat(to.path).catch(() => undefined))?.isDirectory() ?? false;
   const place = isInto && !isContent ? join(to.path, posix.basename(source)) : to.path;
   if (isDirectory) {
+    if (place !== to.path && (await lstat(place).catch(() => undefined))?.isSymbolicLink()) throw symlinkAt(place);
     const leftOut = await unpack(await remote.pack(source), place);
     if (leftOut > 0) warn(`Left out ${leftOut} that are neither files, directories nor links`);
     return place;
   }
   const bytes = await remote.read(source);
-  await pipeline(Readable.from(bytes), createWriteStream(place, { mode: file.mode & 0o777 })).catch((cause) => {
-    throw new CliError(`Cannot write "${place}": ${cause.message}`);
+  // The types know only names of flags, and none of those refuses a symlink.
+  const flags = (constants.O_WRONLY |
+    constants.O_CREAT |
+    constants.O_TRUNC |
+    constants.O_NOFOLLOW) as unknown as string;
+  await pipeline(Readable.from(bytes), createWriteStream(place, { mode: file.mode & 0o777, flags })).catch((cause) => {
+    throw codeOf(cause) === "ELOOP" ? symlinkAt(place) : new CliError(`Cannot write "${place}": ${cause.message}`);
   });
   return place;
+}
+
+function symlinkAt(place: string): CliError {
+  return new CliError(`Cannot write "${place}": it is a symlink`, "remove it, or name another target");
 }
