@@ -41,6 +41,13 @@ test("a misspelt command is answered with the one that was meant", async () => {
   });
 });
 
+test("an error shows control characters as escapes", async () => {
+  await expect(run(process.execPath, [main, "a\u001b]0;b\u0007"])).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^sandkeep: Cannot do "a\\u001b\]0;b\\u0007": there is no such command\n\nUsage/),
+  });
+});
+
 test("a command ends quietly when the reader of its output has gone", async () => {
   // It answers only when nobody reads any more.
   const { promise: gone, resolve: readerWent } = Promise.withResolvers<void>();

@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { didYouMean } from "./base/similar.ts";
 import type { Command } from "./cli/command.ts";
 import { CliError } from "./cli/errors.ts";
+import { plainLines } from "./cli/print/egress-table.ts";
 import { messageOf, SandkeepError } from "./core/model/errors.ts";
 import { BrokenOutput, brokenPipe, type Output, outputUntilClosed } from "./daemon/signals.ts";
 import { compileCache, launcher, redirects, root } from "./installation/installation.ts";
@@ -128,10 +129,11 @@ async function main(args: string[]): Promise<number> {
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof BrokenOutput) return Number(process.exitCode ?? 1);
-    process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
+    // A sandbox may have chosen a name in it.
+    process.stderr.write(`sandkeep: ${plainLines(messageOf(error))}\n`);
     // Our own errors are sentences; anything else is a bug, so print its stack.
     const ours = error instanceof SandkeepError || error instanceof CliError;
-    if (!ours && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+    if (!ours && error instanceof Error) process.stderr.write(`${plainLines(error.stack ?? "")}\n`);
     // Open handles must not keep the process alive: the caller waits for its end.
     setTimeout(() => process.exit(1), 1000).unref();
     return 1;
@@ -366,7 +368,7 @@ async function dataDirs(): Promise<string[]> {
 }
 
 function warn(line: string): void {
-  write(process.stderr, `sandkeep: ${line}\n`);
+  write(process.stderr, `sandkeep: ${plainLines(line)}\n`);
 }
 
 function print(line: string): void {

@@ -111,6 +111,11 @@ export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, escaped);
 }
 
+/** the same for a message of several lines: those stay */
+export function plainLines(text: string): string {
+  return text.replace(/[^\n\t]+/g, plain);
+}
+
 function whereOf({ name, address = "", port }: EgressEvent): string {
   const host = name ?? (address.includes(":") ? `[${address}]` : address);
   return port === undefined ? host : `${host}:${port}`;
