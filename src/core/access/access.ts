@@ -248,6 +248,7 @@ export class Access {
 
   async renameKey(caller: Caller, id: string, name: string): Promise<Omit<ApiKey, "hash">> {
     requireUnlimited(caller, "changing a key");
+    await this.#requireOver(caller, id);
     const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
     if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is no such key`);
     const { hash: _, ...key } = renamed;
@@ -256,10 +257,18 @@ export class Access {
 
   async deleteKey(caller: Caller, id: string): Promise<void> {
     requireUnlimited(caller, "deleting a key");
+    await this.#requireOver(caller, id);
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#forgetAll();
     if (deleted) return this.#lifetimes.end(id);
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is no such key`);
+  }
+
+  /** refuses a caller that could take the operator's key away */
+  async #requireOver(caller: Caller, id: string): Promise<void> {
+    if (caller.admin) return;
+    const keys = await this.#context.store.listKeys(caller.teamId);
+    if (keys.some((key) => key.id === id && key.admin)) requireAdmin(caller, "changing or deleting an admin key");
   }
 
   async #insertKey(
