@@ -9,8 +9,8 @@ import { type Settings, startDaemon, type TestDaemon } from "../test/harness/dae
 import type { Undo } from "../test/harness/harness.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { interleaved, quantile, type Subject, table, verdict } from "./measure.ts";
-import { fillStore } from "./store-rows.ts";
-import { subject } from "./store-sessions.ts";
+import { fillStore } from "./store/rows.ts";
+import { subject } from "./store/sessions.ts";
 
 const rounds = 300;
 const owner = { teamId: defaultTeam.id, projectId: defaultProject.id };

@@ -1,13 +1,14 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|e2b|pause|egress|expiry …]`: measures the
- * promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much a
- * goal is missed.
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|cli|e2b|pause|egress|expiry …]`: measures
+ * the promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much
+ * a goal is missed.
  */
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { withRuntime } from "../test/harness/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
+import { benchCli } from "./cli.ts";
 import { benchDensity } from "./density.ts";
 import { benchE2b } from "./e2b.ts";
 import { benchEgress } from "./egress.ts";
@@ -51,6 +52,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   lists: (undo) => benchLists(undo, 1_000_000),
   pruning: (undo) => benchPruning(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
+  cli: (undo) => benchCli(undo),
   e2b: (undo) => benchE2b(undo),
   pause: (undo) => benchPauses(undo),
   egress: (undo) => benchEgress(undo),

@@ -18,8 +18,8 @@ import { newOwner, noon } from "../test/conformance/store/host.ts";
 import { tempDir, type Undo } from "../test/harness/harness.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { quantile, type Subject, verdict } from "./measure.ts";
-import { fillStore } from "./store-rows.ts";
-import { type Goal, sessionSubjects } from "./store-sessions.ts";
+import { fillStore } from "./store/rows.ts";
+import { type Goal, sessionSubjects } from "./store/sessions.ts";
 
 const rounds = 100;
 /** ms from one list to the next */

@@ -10,8 +10,8 @@ import { newOwner, noon, sandboxOf } from "../test/conformance/store/host.ts";
 import { tempDir, type Undo } from "../test/harness/harness.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { interleaved, median, quantile, type Subject, table, verdict } from "./measure.ts";
-import { fillStore } from "./store-rows.ts";
-import { type Place, sessionSubjects, subject } from "./store-sessions.ts";
+import { fillStore } from "./store/rows.ts";
+import { type Place, sessionSubjects, subject } from "./store/sessions.ts";
 
 const rounds = 300;
 

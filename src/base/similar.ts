@@ -1,9 +1,22 @@
-/** Suggests known names that are similar to an unknown one. */
+/** Suggests known names that are similar to an unknown one, also to an option that Node's parseArgs refuses. */
 
 /** 'Did you mean "serve"?' with the most similar of the known names; nothing where none is similar */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const nearest = nearestOf(name, known);
   return nearest === undefined ? "" : `Did you mean "${nearest}"?`;
+}
+
+/** `known`: the options of the command, without their dashes */
+export function optionProblem(error: unknown, known: Iterable<string>): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const [unknown, name = ""] = /^Unknown option '([^']+)'/.exec(message) ?? [];
+  // Node's messages go on with advice about arguments that begin with a dash.
+  if (unknown === undefined) return message.split(". ")[0] ?? message;
+  const meant = didYouMean(
+    name,
+    [...known].map((option) => `--${option}`),
+  );
+  return meant === "" ? unknown : `${unknown}. ${meant}`;
 }
 
 /** the most similar name, if at most a third of it differs */

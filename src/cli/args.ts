@@ -1,10 +1,13 @@
 /** Reads the arguments of a command; an unknown one is an error with the command's usage. */
 
-import { type ParseArgsConfig, parseArgs } from "node:util";
-import { optionProblem } from "../base/option-problem.ts";
+import type { ParseArgsConfig } from "node:util";
+import { optionProblem } from "../base/similar.ts";
 import { CliError } from "./errors.ts";
 
 export { optionProblem };
+
+/** Node's own. An import would compute the values of all getters of node:util, a fifth of the time of a short command. */
+export const { parseArgs } = process.getBuiltinModule("node:util");
 
 type Options = NonNullable<ParseArgsConfig["options"]>;
 

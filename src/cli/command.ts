@@ -18,7 +18,7 @@ export interface CommandContext extends KeyPlaces {
 }
 
 /** may return an exit code; any other value means 0 */
-export type Command = (args: string[], context: CommandContext) => Promise<number | undefined>;
+export type Command = (args: string[], context: CommandContext) => Promise<unknown>;
 
 /** prints the usage of a command */
 export function showUsage(usage: string, { print }: CommandContext): undefined {

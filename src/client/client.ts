@@ -6,7 +6,7 @@
 import { routes } from "./routes.ts";
 import type { Input, Line, OperationId, Output } from "./types.ts";
 
-export interface ClientOptions {
+export interface ClientOptions<A extends Answer = Response> {
   /** address of the daemon, such as "http://127.0.0.1:7700" */
   url: string;
   key?: string;
@@ -14,6 +14,27 @@ export interface ClientOptions {
   headers?: () => Record<string, string>;
   /** in place of the global one */
   fetch?: (request: Request) => Promise<Response>;
+  /** in place of any `fetch`, for programs to whose start its loading matters */
+  transport?: Transport<A>;
+}
+
+/** Sends a request, and returns the answer as soon as its headers are there. */
+export type Transport<A extends Answer> = (address: URL, request: SentRequest) => Promise<A>;
+
+export interface SentRequest {
+  method: string;
+  headers: Record<string, string>;
+  body?: NonNullable<RequestInit["body"]>;
+  signal?: AbortSignal;
+}
+
+/** What the client needs of an answer; a Response has all of it. */
+export interface Answer {
+  ok: boolean;
+  status: number;
+  headers: { get(name: string): string | null };
+  body: AsyncIterable<Uint8Array> | null;
+  text(): Promise<string>;
 }
 
 /** The daemon has refused a request, or a stream has broken off. */
@@ -55,10 +76,10 @@ type Event = Output<"readEvents">["events"][number];
 /** ms before a stream of events that broke off is opened again; grows to the last */
 const pauses = [100, 500, 2000, 5000];
 
-export class SandkeepClient {
-  readonly #options: ClientOptions;
+export class SandkeepClient<A extends Answer = Response> {
+  readonly #options: ClientOptions<A>;
 
-  constructor(options: ClientOptions) {
+  constructor(options: ClientOptions<A>) {
     this.#options = options;
   }
 
@@ -80,12 +101,12 @@ export class SandkeepClient {
   }
 
   /** the successful answer itself, such as for its bytes; throws ApiError for any other */
-  async send<Id extends OperationId>(id: Id, ...input: Needed<Input<Id>>): Promise<Response> {
+  async send<Id extends OperationId>(id: Id, ...input: Needed<Input<Id>>): Promise<A> {
     // Every input has these members, each perhaps with a narrower type.
     const [sent = {}] = input as [Sent?];
-    const response = await (this.#options.fetch ?? fetch)(this.#request(id, sent));
+    const response = await this.#answerTo(...this.#request(id, sent));
     if (response.ok) return response;
-    const body: unknown = await response.json().catch(() => undefined);
+    const body = jsonOf(await response.text().catch(() => ""));
     const error = isErrorBody(body)
       ? body.error
       : { code: "unknown", message: `The daemon answered with status ${response.status}` };
@@ -116,7 +137,16 @@ export class SandkeepClient {
     }
   }
 
-  #request(id: OperationId, { params = {}, query = {}, body, bytes, headers, signal }: Sent): Request {
+  async #answerTo(address: URL, request: SentRequest): Promise<A> {
+    const { transport, fetch: own = fetch } = this.#options;
+    if (transport) return transport(address, request);
+    // The standard requires `duplex` for a streamed body; Node's types do not have it.
+    const init = { ...request, ...(request.body !== undefined && ({ duplex: "half" } as RequestInit)) };
+    // Without a transport, A is its default.
+    return (await own(new Request(address, init))) as unknown as A;
+  }
+
+  #request(id: OperationId, { params = {}, query = {}, body, bytes, headers, signal }: Sent): [URL, SentRequest] {
     const { url, key, headers: further = () => ({}) } = this.#options;
     const [method = "", template = ""] = routes[id].split(" ");
     const path = "sandbox" in params ? template.replace("/sessions/{session}/", "/sandboxes/{sandbox}/") : template;
@@ -126,7 +156,7 @@ export class SandkeepClient {
       for (const each of [value].flat()) if (each !== undefined) address.searchParams.append(name, String(each));
     }
     const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
-    return new Request(address, {
+    const request: SentRequest = {
       method,
       headers: {
         ...(key !== undefined && { authorization: `Bearer ${key}` }),
@@ -134,10 +164,19 @@ export class SandkeepClient {
         ...further(),
         ...headers,
       },
-      // The standard requires `duplex` for a streamed body; Node's types do not have it.
-      ...(sent !== undefined && ({ body: sent, duplex: "half" } as RequestInit)),
+      ...(sent !== undefined && { body: sent }),
       ...(signal && { signal }),
-    });
+    };
+    return [address, request];
+  }
+}
+
+/** undefined if it is not JSON */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 
@@ -150,7 +189,7 @@ function isErrorBody(value: unknown): value is ErrorBody {
   return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string";
 }
 
-async function* textLines({ body }: Response): AsyncGenerator<string> {
+async function* textLines({ body }: Answer): AsyncGenerator<string> {
   let rest = "";
   const decoder = new TextDecoder();
   for await (const chunk of body ?? []) {
@@ -161,7 +200,7 @@ async function* textLines({ body }: Response): AsyncGenerator<string> {
 }
 
 /** the events of a server-sent stream; throws if it breaks off with an error */
-async function* eventsOf(response: Response): AsyncGenerator<Event> {
+async function* eventsOf(response: Answer): AsyncGenerator<Event> {
   for await (const line of textLines(response)) {
     if (!line.startsWith("data: ")) continue;
     const value = JSON.parse(line.slice("data: ".length));

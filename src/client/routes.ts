@@ -20,6 +20,7 @@ export const routes: Routes = {
   createSnapshot: "POST /sessions/{session}/snapshots",
   getUsage: "GET /sessions/{session}/usage",
   getLoad: "GET /sessions/{session}/load",
+  runProgram: "POST /runs",
   startCommand: "POST /sessions/{session}/commands",
   listCommands: "GET /sessions/{session}/commands",
   getCommand: "GET /sessions/{session}/commands/{command}",

@@ -3,13 +3,12 @@
  * flag, else from the environment, else it is its default; a bad value is a sentence that names the setting.
  */
 
-import { homedir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
-import { optionProblem } from "../base/option-problem.ts";
+import { optionProblem } from "../base/similar.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import { logFormats, logLevels } from "../log/log-line.ts";
+import { defaultDataDir } from "./default-data-dir.ts";
 import { imageSettings } from "./image-settings.ts";
 import { retentionSettings } from "./retention-settings.ts";
 import {
@@ -358,12 +357,6 @@ export function readConfig(args: string[], environment: NodeJS.ProcessEnv, isRoo
     offender?.setting.secret ? "" : ` "${offender?.text}"`,
     issue?.message,
   );
-}
-
-/** where the daemon keeps its data unless a setting changes it */
-export function defaultDataDir(environment: NodeJS.ProcessEnv, isRoot: boolean): string {
-  if (isRoot) return "/var/lib/sandkeep";
-  return join(environment.HOME ?? homedir(), ".local/share/sandkeep");
 }
 
 /** What `sandkeep serve --help` prints. */

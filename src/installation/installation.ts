@@ -18,6 +18,9 @@ export const compileCache = join(root, ".compile-cache");
 /** files that programs with a vendor's SDK load; the same in a clone and installed */
 export const redirects = join(root, "src/redirect");
 
+/** the main module of the `sandkeep` command */
+export const mainModule = join(import.meta.dirname, "..", `main${extname(import.meta.filename)}`);
+
 /** the main module of the egress process */
 export const egressMain = join(import.meta.dirname, "../egress", `main${extname(import.meta.filename)}`);
 

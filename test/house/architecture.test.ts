@@ -35,11 +35,12 @@ const mayImport: Record<string, string[]> = {
   daemon: ["cli", "config", "installation", "log", "core", "base"],
 };
 
-/** files that know the parts: the composition root, what it knows about the host, and the binary */
+/** files that know the parts: the composition root, what it knows about the host, and the binary with its commands */
 const mayImportAll = [
   "src/daemon/daemon.ts",
   "src/daemon/host-facts.ts",
   "src/daemon/network-secrets.ts",
+  "src/host-commands.ts",
   "src/main.ts",
 ];
 

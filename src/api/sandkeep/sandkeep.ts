@@ -28,6 +28,7 @@ import { imageOperations } from "./operations/images.ts";
 import { keyOperations } from "./operations/keys.ts";
 import { networkOperations } from "./operations/network.ts";
 import { quotaOperations } from "./operations/quotas.ts";
+import { runOperations } from "./operations/runs.ts";
 import { sandboxOperations } from "./operations/sandboxes.ts";
 import { sessionOperations } from "./operations/sessions.ts";
 import { snapshotOperations } from "./operations/snapshots.ts";
@@ -103,6 +104,7 @@ export function operationsOf(dialect: Dialect) {
     ...activityOperations(dialect),
     ...sessionOperations(dialect),
     ...commandOperations(dialect),
+    ...runOperations(dialect),
     ...fileOperations(dialect),
     ...networkOperations(dialect),
     ...egressOperations(dialect),

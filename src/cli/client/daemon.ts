@@ -4,9 +4,10 @@
  */
 
 import { didYouMean } from "../../base/similar.ts";
-import { ApiError, SandkeepClient } from "../../client/client.ts";
+import { type Answer, ApiError, SandkeepClient } from "../../client/client.ts";
 import { CliError, Refusal } from "../errors.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "./connection.ts";
+import { nodeTransport } from "./node-transport.ts";
 import { unreachable } from "./reachability.ts";
 
 /** options of every command that asks the daemon */
@@ -39,7 +40,7 @@ const mostNames = 1000;
 export class Daemon {
   readonly url: string;
   readonly key: string;
-  readonly client: SandkeepClient;
+  readonly client: SandkeepClient<Answer>;
   /** parameters of requests about a team, or about something that has an id */
   readonly team: { team?: string };
   /** parameters of requests about a project, or about something that has a name */
@@ -50,12 +51,13 @@ export class Daemon {
     this.key = apiKey(dataDir, places);
     this.team = team === undefined ? {} : { team };
     this.scope = { ...this.team, ...(project !== undefined && { project }) };
+    const send = nodeTransport();
     this.client = new SandkeepClient({
       url: this.url,
       key: this.key,
-      fetch: (request) =>
-        fetch(request).catch((error) => {
-          throw request.signal.aborted ? error : unreachable(this.url, error);
+      transport: (address, request) =>
+        send(address, request).catch((error) => {
+          throw request.signal?.aborted ? error : unreachable(this.url, error);
         }),
     });
   }

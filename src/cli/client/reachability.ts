@@ -34,9 +34,10 @@ export function unreachable(url: string, error: unknown): CliError {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "";
   if (error.name === "TimeoutError") return error.name;
+  // `fetch` wraps the error of the connection; node:http does not.
+  const cause = error.cause ?? error;
   // If a name has several addresses, each attempt has its own error; the first one counts.
-  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error.cause;
-  return codeOf(cause) ?? "";
+  return codeOf(cause instanceof AggregateError ? cause.errors[0] : cause) ?? "";
 }
 
 /** OpenSSL's codes for a bad chain, and Node's for a wrong name */

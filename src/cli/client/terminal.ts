@@ -7,11 +7,7 @@ import { WebSocket } from "ws";
 import type { CommandContext } from "../command.ts";
 import { CliError } from "../errors.ts";
 import type { Daemon } from "./daemon.ts";
-
-export interface Program {
-  session: string;
-  command: string;
-}
+import { type Program, sizeOf } from "./terminal-size.ts";
 
 /** ms before each further attempt to connect */
 const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
@@ -106,8 +102,4 @@ function connected(daemon: Daemon, { session, command }: Program, { input, outpu
     input.off("data", typed).pause();
     socket.terminate();
   });
-}
-
-export function sizeOf({ rows, columns }: NodeJS.WriteStream): { rows: number; columns: number } {
-  return { rows: rows || 24, columns: columns || 80 };
 }

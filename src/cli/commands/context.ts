@@ -6,8 +6,8 @@ import { daemonUrl } from "../client/connection.ts";
 import { contextNamed, readContexts, writeContexts } from "../client/contexts.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { plainJson } from "../print/egress-table.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
+import { plainJson } from "../print/plain.ts";
 import { paperOf, table } from "../print/table.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 

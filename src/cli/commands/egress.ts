@@ -14,10 +14,9 @@ import {
   eventHeader,
   eventRow,
   hostTable,
-  plain,
-  plainJson,
   portTable,
 } from "../print/egress-table.ts";
+import { plain, plainJson } from "../print/plain.ts";
 
 export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
 

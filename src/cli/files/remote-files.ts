@@ -39,7 +39,8 @@ export class RemoteFiles {
   }
 
   async unpack(path: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
-    const bytes = ReadableStream.from(tar) as NonNullable<RequestInit["body"]>;
+    // The transport takes any iterable of bytes.
+    const bytes = tar as unknown as NonNullable<RequestInit["body"]>;
     await this.#daemon.ask(this.#what, this.#daemon.client.call("writeArchive", { ...this.#place(path), bytes }));
   }
 

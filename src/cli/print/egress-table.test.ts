@@ -1,7 +1,8 @@
 /** Tests of the table of an egress log: its lines, and that it contains no terminal control characters. */
 
 import { expect, test } from "vitest";
-import { type EgressEvent, eventHeader, eventRow, hostTable, plain, plainJson, portTable } from "./egress-table.ts";
+import { type EgressEvent, eventHeader, eventRow, hostTable, portTable } from "./egress-table.ts";
+import { plain, plainJson } from "./plain.ts";
 
 const base = { id: 1, at: new Date(2026, 0, 2, 3, 4, 5).getTime() };
 const counts = { count: 1, ended: 0, bytesIn: 0, bytesOut: 0 };

@@ -3,6 +3,7 @@
  */
 
 import { sizeInWords } from "../../base/size-in-words.ts";
+import { plain } from "./plain.ts";
 
 /** A line of the log as the daemon sends it; some stand for missing lines. */
 export interface EgressEvent {
@@ -101,21 +102,6 @@ function trafficTable(title: string, rows: [name: string, Traffic][]): string[] 
   ];
 }
 
-/** JSON without characters that a terminal interprets */
-export function plainJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
-}
-
-/** text with terminal control characters made visible */
-export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, escaped);
-}
-
-/** the same for a message of several lines: those stay */
-export function plainLines(text: string): string {
-  return text.replace(/[^\n\t]+/g, plain);
-}
-
 function whereOf({ name, address = "", port }: EgressEvent): string {
   const host = name ?? (address.includes(":") ? `[${address}]` : address);
   return port === undefined ? host : `${host}:${port}`;
@@ -146,8 +132,4 @@ function row(cells: string[]): string {
     .map((cell, at) => plain(cell).padEnd(widths[at] ?? 0))
     .join("  ")
     .trimEnd();
-}
-
-function escaped(char: string): string {
-  return [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 }

@@ -4,7 +4,7 @@
  */
 
 import { styleText } from "node:util";
-import { plain } from "./egress-table.ts";
+import { plain } from "./plain.ts";
 
 /** What a table is printed on. */
 export interface Paper {

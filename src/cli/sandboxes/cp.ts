@@ -15,7 +15,7 @@ import { CliError } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
 import { unpack } from "../files/unpack.ts";
-import { plainJson } from "../print/egress-table.ts";
+import { plainJson } from "../print/plain.ts";
 
 export const cpUsage = `Usage: sandkeep cp [options] <path> <sandbox>:<path>
        sandkeep cp [options] <sandbox>:<path> <path>

@@ -4,7 +4,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage, someNames } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { plainJson } from "../print/egress-table.ts";
+import { plainJson } from "../print/plain.ts";
 import { durationOf } from "../units.ts";
 
 export const stopUsage = `Usage: sandkeep stop [options] <sandbox>...

@@ -5,7 +5,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { plain, plainJson } from "../print/egress-table.ts";
+import { plain, plainJson } from "../print/plain.ts";
 
 export const eventsUsage = `Usage: sandkeep events [options]
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { splitAfterName } from "./exec.ts";
-import { splitAtDashes } from "./program.ts";
+import { splitAtProgram } from "./run.ts";
 
 test("exec: what follows the sandbox's name belongs to the program", () => {
   const split = (line: string) => splitAfterName(line.split(" "));
@@ -12,10 +12,13 @@ test("exec: what follows the sandbox's name belongs to the program", () => {
   expect(split("--cwd /tmp demo")).toEqual({ own: ["--cwd", "/tmp", "demo"], words: [] });
 });
 
-test("run: the first -- divides", () => {
-  expect(splitAtDashes(["img", "--keep", "--", "a", "--", "b"])).toEqual({
-    own: ["img", "--keep"],
-    words: ["a", "--", "b"],
-  });
-  expect(splitAtDashes(["-it"])).toEqual({ own: ["-it"], words: undefined });
+test.each([
+  ["-it", "-it", ""],
+  ["-- a -- b", "", "a -- b"],
+  ["img --keep -- a -- b", "img --keep", "a -- b"],
+  ["-e A=b img sh -c x", "-e A=b img", "sh -c x"],
+  ["-it img bash --login -- c", "-it img", "bash --login -- c"],
+])('"run %s" has the options "%s" and the program "%s"', (line, own, words) => {
+  const split = (text: string) => text.split(" ").filter((word) => word !== "");
+  expect(splitAtProgram(split(line))).toEqual({ own: split(own), words: split(words) });
 });

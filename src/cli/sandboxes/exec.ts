@@ -1,17 +1,17 @@
 /** `sandkeep exec` and `sandkeep shell`: run a program, or a shell, in a sandbox that exists. */
 
-import { parseArgs } from "node:util";
-import { readArgs } from "../args.ts";
+import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, type DaemonValues, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, oneName, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
+import { shellWord } from "../print/output.ts";
 import { variablesOf } from "../units.ts";
 import { requireTerminal, runProgram } from "./program.ts";
 
 export const execUsage = `Usage: sandkeep exec [options] <sandbox> [--] <program> [arguments]
 
 Runs a program in a sandbox with its output here; the exit code is the program's. A sandbox that is stopped or paused is
-started first. Ctrl-C goes to the program; the third one kills it.
+started first. Ctrl-C goes to the program; after the second one it goes on alone.
 
 Options:
   -i, --interactive        pass standard input on to the program
@@ -84,7 +84,8 @@ async function inSandbox(sandbox: string, words: string[], values: ExecValues, c
   const isOpen = found.state === "running" || found.state === "pending";
   const { session } = isOpen ? found : await daemon.ask(what, daemon.client.call("resumeSandbox", named));
   const spec = { words, session: session.id, interactive: interactive && !tty, tty, json, env, cwd, user };
-  return runProgram(daemon, spec, context);
+  const afterwards = `it goes on in "${sandbox}"; sandkeep ps ${shellWord(sandbox)} lists it`;
+  return runProgram(daemon, { ...spec, afterwards }, context);
 }
 
 /** Everything after the sandbox's name belongs to the program, also what looks like an option. */

@@ -4,8 +4,8 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { plainJson } from "../print/egress-table.ts";
 import { memoryInWords, shellWord } from "../print/output.ts";
+import { plainJson } from "../print/plain.ts";
 import { briefly, paperOf, stateCell, table } from "../print/table.ts";
 
 export const lsUsage = `Usage: sandkeep ls [options]

@@ -5,11 +5,12 @@
 
 import { codeOf } from "../../base/error-code.ts";
 import { ApiError } from "../../client/client.ts";
+import type { Line } from "../../client/types.ts";
 import type { Daemon } from "../client/daemon.ts";
-import { attachTerminal, type Program, sizeOf } from "../client/terminal.ts";
+import { type Program, sizeOf } from "../client/terminal-size.ts";
 import type { CommandContext } from "../command.ts";
 import { CliError, NoAnswer } from "../errors.ts";
-import { plainJson } from "../print/egress-table.ts";
+import { plainJson } from "../print/plain.ts";
 
 export interface ProgramSpec {
   /** the program and its arguments; none for the image's own */
@@ -23,76 +24,124 @@ export interface ProgramSpec {
   env?: Record<string, string>;
   cwd?: string | undefined;
   user?: string | undefined;
+  /** what happens to it if this program leaves it alone, as a sentence */
+  afterwards?: string;
 }
-
-/** a third Ctrl-C ends a program that ignores the first two */
-const patientSignals = 2;
 
 /** ms before each further attempt to connect */
 const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
 
-/** the exit code of the program */
+/** starts a program; resolves with its exit code when it has ended */
 export async function runProgram(daemon: Daemon, spec: ProgramSpec, context: CommandContext): Promise<number> {
-  const { words, session, interactive, tty, json } = spec;
-  const [name, ...args] = words;
+  const { session } = spec;
   const started = await daemon.ask(
-    name === undefined ? "run the image's command" : `run "${name}"`,
-    daemon.client.call("startCommand", {
-      params: { session },
-      query: daemon.team,
-      body: {
-        ...(name !== undefined && { command: name, args }),
-        env: { ...(tty && { TERM: terminalName(context.environment) }), ...spec.env },
-        ...(spec.cwd !== undefined && { cwd: spec.cwd }),
-        ...(spec.user !== undefined && { user: spec.user }),
-        ...(tty ? { terminal: sizeOf(context.output) } : { stdin: interactive }),
-      },
-    }),
+    runningOf(spec.words),
+    daemon.client.call("startCommand", { params: { session }, query: daemon.team, body: startOf(spec, context) }),
   );
-  const program = { session, command: started.id };
-  const left = new AbortController();
-  const stopListening = passSignals(daemon, program, context, left);
+  return attend(daemon, { session, command: started.id }, { ...spec, left: new AbortController() }, context);
+}
+
+/** what an error cannot do, in words */
+export function runningOf([name]: string[]): string {
+  return name === undefined ? "run the image's command" : `run "${name}"`;
+}
+
+/** what the daemon must know to start a program */
+export function startOf(
+  { words, interactive, tty, env, cwd, user }: Omit<ProgramSpec, "session" | "json">,
+  { environment, output }: CommandContext,
+) {
+  const [command, ...args] = words;
+  return {
+    ...(command !== undefined && { command, args }),
+    env: { ...(tty && { TERM: terminalName(environment) }), ...env },
+    ...(cwd !== undefined && { cwd }),
+    ...(user !== undefined && { user }),
+    ...(tty ? { terminal: sizeOf(output) } : { stdin: interactive }),
+  };
+}
+
+export interface Attention {
+  interactive: boolean;
+  tty: boolean;
+  json: boolean;
+  /** aborted when this program leaves the other one alone */
+  left: AbortController;
+  /** what happens to a program that is left alone, as a sentence */
+  afterwards?: string;
+  /** the lines of a run, if it is one; those after the first */
+  lines?: AsyncIterable<RunLine>;
+}
+
+export type RunLine = Line<"runProgram">;
+type Ended = Extract<RunLine, { type: "ended" }>["command"];
+
+/** shows a program's output, sends it the input and the signals, and returns its exit code */
+export async function attend(
+  daemon: Daemon,
+  program: Program,
+  attention: Attention,
+  context: CommandContext,
+): Promise<number> {
+  const { interactive, tty, json, left } = attention;
+  const signals = passSignals(daemon, program, attention, context);
   try {
-    if (tty) await attachTerminal(daemon, program, context, left.signal);
-    else {
+    let ended: Ended | undefined;
+    if (tty) {
+      const { attachTerminal } = await import("../client/terminal.ts");
+      await attachTerminal(daemon, program, context, left.signal);
+    } else {
       if (interactive) void feed(daemon, program, context, left.signal);
-      await showOutput(daemon, program, { json, signal: left.signal }, context);
+      ended = await showOutput(daemon, program, attention, context);
     }
-    if (left.signal.aborted) return 129;
-    return await endOf(daemon, program, json, context);
+    return signals.code() ?? (await endOf(daemon, program, { json, ended }, context));
   } finally {
-    stopListening();
+    signals.stop();
     left.abort();
     if (interactive) context.input.destroy();
   }
 }
 
-/** prints the output of a program until it ends */
+/** prints the output of a program until it ends; returns the command if the daemon has sent it along */
 async function showOutput(
   daemon: Daemon,
   program: Program,
-  { json, signal }: { json: boolean; signal: AbortSignal },
+  { json, left: { signal }, lines }: Attention,
   context: CommandContext,
-): Promise<void> {
+): Promise<Ended | undefined> {
   let from = 0;
+  let run = lines;
   for (let failures = 0; !signal.aborted; ) {
     try {
-      const query = { ...daemon.team, follow: true, encoding: json ? ("text" as const) : ("base64" as const), from };
-      for await (const line of daemon.client.lines("readOutput", { params: program, query, signal })) {
+      const query = { ...daemon.team, follow: true, encoding: encodingOf(json), from };
+      for await (const line of run ?? daemon.client.lines("readOutput", { params: program, query, signal })) {
         failures = 0;
+        if (!("data" in line)) {
+          if (line.type === "ended") return line.command;
+          continue;
+        }
         await printOutput(line, json, context);
         from = line.next;
       }
-      const { endedAt } = await daemon.client.call("getCommand", { params: program, query: daemon.team });
-      if (endedAt !== null) return;
+      if (!run) {
+        const { endedAt } = await daemon.client.call("getCommand", { params: program, query: daemon.team });
+        if (endedAt !== null) return undefined;
+      }
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted) return undefined;
       if (!isBroken(error)) throw error;
     }
+    // A run that breaks off is continued as any other program.
+    run = undefined;
     const pause = pauses[failures++];
     if (pause === undefined) throw new NoAnswer(`Cannot go on: the connection to "${daemon.url}" is lost`);
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
+  return undefined;
+}
+
+export function encodingOf(json: boolean): "text" | "base64" {
+  return json ? "text" : "base64";
 }
 
 interface OutputLine {
@@ -112,8 +161,8 @@ export async function printOutput(line: OutputLine, json: boolean, context: Comm
 /** whether asking again may help */
 function isBroken(error: unknown): boolean {
   if (error instanceof ApiError) return error.status === 0 || error.status === 429 || error.status === 503;
-  // A body that breaks off is a TypeError of fetch, whose cause has the code.
-  return error instanceof NoAnswer || (error instanceof TypeError && codeOf(error.cause) !== undefined);
+  // The others are of a connection that breaks off.
+  return error instanceof NoAnswer || codeOf(error) !== undefined;
 }
 
 /** sends the input to the program until either ends */
@@ -138,19 +187,41 @@ async function feed(daemon: Daemon, params: Program, { input, warn }: CommandCon
   }
 }
 
-/** Signals for this program go to that one. SIGHUP also ends this one: its terminal is gone. */
-function passSignals(daemon: Daemon, params: Program, { signals }: CommandContext, left: AbortController) {
+/** exit codes of this program for signals */
+export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
+
+/**
+ * Signals for this program go to that one. A second one means that it does not end: this program leaves it alone then.
+ * So it does when its terminal is gone, or when it is ended itself with a terminal, since shells ignore SIGTERM.
+ */
+function passSignals(
+  daemon: Daemon,
+  params: Program,
+  { tty, left, afterwards = "the program goes on" }: Attention,
+  { signals, warn }: CommandContext,
+) {
+  let code: number | undefined;
   let count = 0;
-  const pass = (signal: "SIGINT" | "SIGTERM" | "SIGHUP") => {
-    const body = { signal: ++count > patientSignals ? ("SIGKILL" as const) : signal };
+  const pass = (received: keyof typeof exitCodes) => {
+    const isLast = received === "SIGHUP" || (received === "SIGTERM" && tty);
+    if (isLast || ++count > 1) code = exitCodes[received];
+    if (count > 1) {
+      warn(`Gave up waiting for the program: ${afterwards}`);
+      return left.abort();
+    }
+    const body = { signal: isLast ? ("SIGHUP" as const) : received };
     // The program may have ended meanwhile.
     const sent = daemon.client.call("signalCommand", { params, query: daemon.team, body }).catch(() => undefined);
-    if (signal === "SIGHUP") void sent.then(() => left.abort());
+    if (isLast) void sent.then(() => left.abort());
   };
   const names = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const name of names) signals.on(name, pass);
-  return () => {
-    for (const name of names) signals.off(name, pass);
+  return {
+    /** of this program, if it has left the other one alone */
+    code: () => code,
+    stop() {
+      for (const name of names) signals.off(name, pass);
+    },
   };
 }
 
@@ -160,10 +231,16 @@ const causes = {
   "session-ended": "the sandbox has stopped",
 };
 
-async function endOf(daemon: Daemon, params: Program, json: boolean, context: CommandContext): Promise<number> {
-  for (;;) {
-    const waiting = daemon.client.call("waitForCommand", { params, query: daemon.team });
-    const { endedAt, exitCode, endCause, sessionId, id } = await daemon.ask("wait for the program", waiting);
+async function endOf(
+  daemon: Daemon,
+  params: Program,
+  { json, ended }: { json: boolean; ended: Ended | undefined },
+  context: CommandContext,
+): Promise<number> {
+  for (let known = ended; ; known = undefined) {
+    const waiting = () => daemon.client.call("waitForCommand", { params, query: daemon.team });
+    const { endedAt, exitCode, endCause, sessionId, id } =
+      known ?? (await daemon.ask("wait for the program", waiting()));
     if (endedAt === null && exitCode === null) continue;
     if (json) context.print(plainJson({ exitCode, endCause, session: sessionId, command: id }));
     if (endCause !== null) context.warn(`The program was ended: ${causes[endCause]}`);
@@ -175,12 +252,6 @@ async function endOf(daemon: Daemon, params: Program, json: boolean, context: Co
 /** a terminal that images know; else the most usual one */
 function terminalName({ TERM = "" }: NodeJS.ProcessEnv): string {
   return /^(xterm|screen|tmux|linux)(-256color)?$/.test(TERM) ? TERM : "xterm-256color";
-}
-
-/** the part of a command line before "--", and the program and its arguments after it */
-export function splitAtDashes(args: string[]): { own: string[]; words: string[] | undefined } {
-  const at = args.indexOf("--");
-  return at < 0 ? { own: args, words: undefined } : { own: args.slice(0, at), words: args.slice(at + 1) };
 }
 
 /** refuses a terminal for a program whose input or output is none here */

@@ -2,23 +2,32 @@
 
 import { statSync } from "node:fs";
 import { basename, resolve } from "node:path";
-import { readArgs } from "../args.ts";
+import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { bringBack, copyIn, type Folder } from "../files/folder-sync.ts";
-import { RemoteFiles } from "../files/remote-files.ts";
+import type { Volume } from "../files/run-folders.ts";
 import { networkAccessOf } from "../network-access.ts";
-import { plain } from "../print/egress-table.ts";
 import { durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
-import { requireTerminal, runProgram, splitAtDashes } from "./program.ts";
+import {
+  attend,
+  encodingOf,
+  exitCodes,
+  type RunLine,
+  requireTerminal,
+  runningOf,
+  runProgram,
+  startOf,
+} from "./program.ts";
 
-export const runUsage = `Usage: sandkeep run [options] [image] -- <program> [arguments]
+export const runUsage = `Usage: sandkeep run [options] -- <program> [arguments]
+       sandkeep run [options] <image> [--] <program> [arguments]
        sandkeep run -it [options] [image]
        sandkeep run [options] <image>
 
 Makes a sandbox, runs a program in it with its output here, and deletes the sandbox. The exit code is the program's.
-Ctrl-C goes to the program; the third one kills it. With no program, a shell runs (-it), or the image's own program.
+Ctrl-C goes to the program; the second one ends it with its sandbox. With no program, a shell runs (-it), or
+the image's own program.
 
 Options:
   -i, --interactive        pass standard input on to the program
@@ -64,44 +73,94 @@ const options = {
   ...daemonOptions,
 } as const;
 
+const shell = ["sh", "-c", "exec $(command -v bash || echo sh)"];
+
 export async function runCommand(args: string[], context: CommandContext): Promise<number | undefined> {
-  const { own, words } = splitAtDashes(args);
+  const { own, words } = splitAtProgram(args);
   const { values, positionals } = readArgs(own, runUsage, options);
   if (values.help) return showUsage(runUsage, context);
-  const { interactive = false, tty = false, json = false, keep = false, sync = false } = values;
-  const [image, ...rest] = positionals;
-  if (rest.length > 0) {
-    const meant = `sandkeep run ${image} -- ${rest.join(" ")}`;
-    throw new CliError(`Cannot run "${rest[0]}": "--" must come before the program`, meant);
-  }
-  if (!words?.length && !tty && image === undefined)
+  const { tty = false, json = false, keep = false, sync = false } = values;
+  if (words.length === 0 && !tty && positionals.length === 0)
     throw new CliError(`Cannot run nothing: name a program\n\n${runUsage.trimEnd()}`);
   if (tty) requireTerminal(context, json);
   const volumes = (values.volume ?? []).map(volumeOf);
   if (sync && volumes.length === 0) throw new CliError("Cannot use --sync: no folder is named with -v");
-  const body = {
+  const sandbox = {
     ...settingsOf(values, context.environment),
-    ...(image !== undefined && { image }),
+    ...(positionals[0] !== undefined && { image: positionals[0] }),
     persistent: keep,
   };
   const daemon = new Daemon(values, context);
-  const { isWanted, made } = await finished(
+  const wanted: Wanted = {
+    ...{ sandbox, keep, sync, volumes, tty, json },
+    words: words.length > 0 || !tty ? words : shell,
+    interactive: (values.interactive ?? false) && !tty,
+    cwd: values.cwd,
+    user: values.user,
+  };
+  // One request is enough, unless something must happen between the sandbox and the program.
+  if (volumes.length === 0 && !tty) return inOneRequest(daemon, wanted, context);
+  return stepByStep(daemon, wanted, context);
+}
+
+interface Wanted {
+  sandbox: ReturnType<typeof settingsOf> & { image?: string; persistent: boolean };
+  keep: boolean;
+  sync: boolean;
+  volumes: Volume[];
+  words: string[];
+  interactive: boolean;
+  tty: boolean;
+  json: boolean;
+  cwd: string | undefined;
+  user: string | undefined;
+}
+
+/** the daemon makes the sandbox, runs the program and deletes the sandbox */
+async function inOneRequest(daemon: Daemon, wanted: Wanted, context: CommandContext): Promise<number> {
+  const { sandbox, keep, json } = wanted;
+  const left = new AbortController();
+  const body = { sandbox, program: startOf(wanted, context), keep, encoding: encodingOf(json) };
+  const lines = daemon.client.lines("runProgram", { query: daemon.scope, body, signal: left.signal });
+  const first = lines.next();
+  const { code: ending, made } = await finished(daemon.ask(runningOf(wanted.words), first), context.signals);
+  if (made.done || made.value.type !== "started") throw new CliError("Cannot run it: the daemon says nothing about it");
+  const { command, sandbox: there } = made.value;
+  let isGone = keep;
+  try {
+    if (ending !== undefined) return ending;
+    announce(there, keep, context);
+    const attention = { ...wanted, left, afterwards: afterwardsOf(there.name, keep), lines: untilEnd() };
+    return await attend(daemon, { session: command.sessionId, command: command.id }, attention, context);
+  } finally {
+    left.abort();
+    if (!isGone) await remove(daemon, there.name, context);
+  }
+
+  async function* untilEnd(): AsyncGenerator<RunLine> {
+    for await (const line of lines) {
+      if (line.type === "ended") isGone = true;
+      yield line;
+    }
+  }
+}
+
+async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContext): Promise<number> {
+  const { sandbox: body, keep, sync, volumes } = wanted;
+  const { code: ending, made } = await finished(
     daemon.ask("make a sandbox", daemon.client.call("createSandbox", { query: daemon.scope, body })),
     context.signals,
   );
-  const { name, session, ports } = made;
-  const folders = new Folders(daemon, session, volumes);
+  const { name, session } = made;
   let isKept = keep;
   try {
-    if (!isWanted) return 130;
-    for (const { port, url } of ports) context.warn(`Port ${port} is at ${url}`);
-    if (keep) context.warn(`The sandbox is "${name}"; it stays`);
+    if (ending !== undefined) return ending;
+    announce(made, keep, context);
+    const { Folders } = await import("../files/run-folders.ts");
+    const folders = new Folders(daemon, session, volumes);
     await folders.copyIn();
-    const cwd = values.cwd ?? folders.first;
-    const shell = ["sh", "-c", "exec $(command -v bash || echo sh)"];
-    const program = words?.length || !tty ? (words ?? []) : shell;
-    const spec = { words: program, session: session.id, interactive: interactive && !tty, tty, json, cwd };
-    const code = await runProgram(daemon, { ...spec, user: values.user }, context);
+    const spec = { ...wanted, session: session.id, cwd: wanted.cwd ?? folders.first };
+    const code = await runProgram(daemon, { ...spec, afterwards: afterwardsOf(name, keep) }, context);
     if (sync) {
       // Its changes are nowhere else.
       isKept = true;
@@ -110,13 +169,41 @@ export async function runCommand(args: string[], context: CommandContext): Promi
     }
     return code;
   } finally {
-    if (!isKept) {
-      const input = { params: { sandbox: name }, query: { ...daemon.scope, snapshots: true } };
-      await daemon.client.call("deleteSandbox", input).catch((error) => {
-        context.warn(`Cannot delete the sandbox "${name}": ${error instanceof Error ? error.message : error}`);
-      });
-    }
+    if (!isKept) await remove(daemon, name, context);
   }
+}
+
+function announce({ name, ports }: Made, keep: boolean, { warn }: CommandContext): void {
+  for (const { port, url } of ports) warn(`Port ${port} is at ${url}`);
+  if (keep) warn(`The sandbox is "${name}"; it stays`);
+}
+
+interface Made {
+  name: string;
+  ports: { port: number; url: string | null }[];
+}
+
+function afterwardsOf(name: string, keep: boolean): string {
+  return keep ? `it goes on in the sandbox "${name}", which stays` : `it ends with its sandbox, which is deleted`;
+}
+
+async function remove(daemon: Daemon, sandbox: string, { warn }: CommandContext): Promise<void> {
+  const input = { params: { sandbox }, query: { ...daemon.scope, snapshots: true } };
+  await daemon.client.call("deleteSandbox", input).catch((error) => {
+    warn(`Cannot delete the sandbox "${sandbox}": ${error instanceof Error ? error.message : error}`);
+  });
+}
+
+/**
+ * The program is what follows "--". Without it, the first word is the image and all after it the program, also what
+ * looks like an option.
+ */
+export function splitAtProgram(args: string[]): { own: string[]; words: string[] } {
+  const { tokens } = parseArgs({ args, options, allowPositionals: true, strict: false, tokens: true });
+  const [image, second] = tokens.filter(({ kind }) => kind === "positional");
+  const dashes = tokens.find(({ kind }) => kind === "option-terminator")?.index ?? args.length;
+  if (!image || !second || second.index > dashes) return { own: args.slice(0, dashes), words: args.slice(dashes + 1) };
+  return { own: args.slice(0, image.index + 1), words: args.slice(image.index + 1) };
 }
 
 /** the settings of a new sandbox */
@@ -155,12 +242,6 @@ function mountOf(text: string): [path: string, mount: { drive: string }] {
   throw new CliError(`Cannot use --drive "${text}": it must be <name>:<path>, with a path that begins with "/"`);
 }
 
-interface Volume {
-  local: string;
-  /** path in the sandbox; relative to where programs start */
-  remote: string;
-}
-
 /** a folder of this host, and where it is copied to */
 export function volumeOf(text: string): Volume {
   const [, local = text, remote] = /^(.+?):([^:]+)$/s.exec(text) ?? [];
@@ -170,51 +251,19 @@ export function volumeOf(text: string): Volume {
   return { local: whole, remote: remote ?? (basename(whole) || "root") };
 }
 
-/** The folders that a sandbox gets copies of. */
-class Folders {
-  readonly #files: RemoteFiles;
-  readonly #folders: { folder: Folder; before: string[] }[];
-
-  constructor(daemon: Daemon, session: { id: string; cwd: string }, volumes: Volume[]) {
-    this.#files = new RemoteFiles(daemon, session, { what: "copy a folder" });
-    this.#folders = volumes.map(({ local, remote }) => ({
-      folder: { local, remote: this.#files.absolute(remote) },
-      before: [],
-    }));
-  }
-
-  get first(): string | undefined {
-    return this.#folders[0]?.folder.remote;
-  }
-
-  async copyIn(): Promise<void> {
-    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files)).keys()];
-  }
-
-  async bringBack(sandbox: string, { warn }: CommandContext): Promise<void> {
-    for (const { folder, before } of this.#folders) {
-      const { written, removed, skipped } = await bringBack(folder, before, this.#files).catch((cause) => {
-        const why = cause instanceof Error ? cause.message : cause;
-        const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
-        throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);
-      });
-      warn(`Brought back to "${folder.local}": ${written} written, ${removed} removed`);
-      for (const path of skipped) warn(`Left "${plain(path)}" as it is: the directory there has other files`);
-    }
-  }
-}
-
-/** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `isWanted`: none came. */
-async function finished<T>(making: Promise<T>, signals: NodeJS.EventEmitter): Promise<{ made: T; isWanted: boolean }> {
-  let isWanted = true;
-  const listener = () => {
-    isWanted = false;
+/** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `code` is set if one came. */
+async function finished<T>(
+  making: Promise<T>,
+  signals: NodeJS.EventEmitter,
+): Promise<{ made: T; code: number | undefined }> {
+  let code: number | undefined;
+  const listener = (received: keyof typeof exitCodes) => {
+    code = exitCodes[received];
   };
-  const names = ["SIGINT", "SIGTERM", "SIGHUP"];
-  for (const name of names) signals.on(name, listener);
+  for (const name of Object.keys(exitCodes)) signals.on(name, listener);
   try {
-    return { made: await making, isWanted };
+    return { made: await making, code };
   } finally {
-    for (const name of names) signals.off(name, listener);
+    for (const name of Object.keys(exitCodes)) signals.off(name, listener);
   }
 }

@@ -5,7 +5,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { plainJson } from "../print/egress-table.ts";
+import { plainJson } from "../print/plain.ts";
 import { briefly, paperOf, table } from "../print/table.ts";
 import { durationOf } from "../units.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";

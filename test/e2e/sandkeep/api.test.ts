@@ -64,15 +64,9 @@ describe("valid requests", () => {
     expect((await call("listSandboxes", { query: { tag: "suite=api" } })).json.sandboxes).toEqual([first.json]);
     expect((await call("countSandboxes", { query: { state: ["running", "paused"] } })).json).toEqual({ count: 1 });
     expect((await call("countSandboxes", { query: { image: "none" } })).json).toEqual({ count: 0 });
-    expect((await call("listActivity", { query: { sandbox: ["story", "nothing"] } })).json).toEqual({
-      activity: [
-        {
-          sandbox: "story",
-          command: null,
-          load: { processors: expect.any(Number), memory: expect.any(Number), processes: expect.any(Number) },
-        },
-      ],
-    });
+    // Every answer is compared with the document, so its numbers are such.
+    const { activity } = (await call("listActivity", { query: { sandbox: ["story", "nothing"] } })).json;
+    expect(activity).toEqual([{ sandbox: "story", command: null, load: expect.anything() }]);
   });
 
   test("pages of a list have a cursor, and a cursor of another list is refused", async () => {
@@ -122,6 +116,16 @@ describe("valid requests", () => {
     expect([page.commands[0].id, page.next]).toEqual([shell.id, shell.id]);
     const older = (await call("listCommands", { query: { limit: 1, cursor: page.next } })).json;
     expect([older.commands[0].id, older.next]).toEqual([started.id, null]);
+  });
+
+  test("one request makes a sandbox, runs a program and deletes the sandbox, unless it is kept", async () => {
+    const program = { command: "sh", args: ["-c", "echo out; exit 5"] };
+    const run = async (body: object) => linesOf((await call("runProgram", { body })).text);
+    const [sandbox, out, ended] = [{ name: "brief" }, { data: "out\n" }, { type: "ended", command: { exitCode: 5 } }];
+    expect(await run({ sandbox, program })).toMatchObject([{ type: "started", sandbox }, out, ended]);
+    expect((await api.send("runProgram", { body: { sandbox, program: { command: "/none" } } })).status).toBe(400);
+    await run({ sandbox, program, keep: true });
+    await call("deleteSandbox", { params: { sandbox: "brief" } });
   });
 
   test("files are written, read in parts, moved, listed, archived both ways, watched and removed", async () => {

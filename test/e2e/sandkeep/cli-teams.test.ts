@@ -40,7 +40,7 @@ test("an admin makes a team and limits it", async () => {
     /^WHAT +USED +LIMIT\nsandboxes +0 +0\ncpus +0 +none\nmemory +0 MiB +2 GiB\ncreates a minute +0 +9\ndisk of images +0 MiB +none\n$/,
   );
   const refused = await cli.run(["run", "--team", "ml", "--", "true"]);
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/^sandkeep: Cannot make a sandbox: /) });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/^sandkeep: Cannot run "true": /) });
   const { limits } = await cli.json(["quota", "--team", "ml"]);
   expect(limits).toEqual({ sandboxes: 0, vcpus: null, memory: 2048, createsPerMinute: 9, imageDisk: null });
   expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);

@@ -42,7 +42,7 @@ test("run -it opens a shell on this terminal, with its size", async () => {
   expect(await cli.json(["ls"])).toEqual([]);
 });
 
-test("Ctrl-C goes to the program, and the third one kills it", async () => {
+test("Ctrl-C goes to the program, and the second one ends it with its sandbox", async () => {
   const caught = "trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done";
   const polite = cli.onTerminal(["run", "--", "sh", "-c", caught]);
   await polite.until(/ready/);
@@ -52,12 +52,30 @@ test("Ctrl-C goes to the program, and the third one kills it", async () => {
   const ignored = "trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done";
   const deaf = cli.onTerminal(["run", "--", "sh", "-c", ignored]);
   await deaf.until(/ready/);
-  for (const _ of [1, 2]) {
-    deaf.type("\x03");
-    await deaf.until(/ignored/);
-  }
   deaf.type("\x03");
-  expect(await deaf.ended, deaf.output).toBe(137);
+  await deaf.until(/ignored/);
+  deaf.type("\x03");
+  expect(await deaf.ended, deaf.output).toBe(130);
+  expect(deaf.output).toContain("Gave up waiting for the program: it ends with its sandbox, which is deleted");
+  expect(await cli.json(["ls"])).toEqual([]);
+});
+
+test("a run that is killed deletes its sandbox, and gives the terminal back", async () => {
+  for (const [signal, code] of [
+    ["TERM", 143],
+    ["HUP", 129],
+  ] as const) {
+    const killed = await cli.shell(`"$0" run -- sleep 1000 & until "$0" ps | grep -q sleep; do :; done
+      kill -${signal} $!; wait $!; echo $?`);
+    expect(killed).toMatchObject({ code: 0, stdout: `${code}\n` });
+  }
+  // The shell inside ignores SIGTERM. The program here shows whether the terminal echoes again.
+  const script = `sh -c 'echo "pid $$"; exec "$0" run -it' "$0"; echo "code $?"; stty -a`;
+  const outer = cli.onTerminalOf(["bash", "-c", script]);
+  await outer.until(/[$#] /);
+  process.kill(Number(/pid (\d+)/.exec(outer.output)?.[1]), "SIGTERM");
+  await outer.until(/code 143.* echo /s);
+  await outer.ended;
   expect(await cli.json(["ls"])).toEqual([]);
 });
 
@@ -121,10 +139,8 @@ test("errors are sentences with a hint, and name what was probably meant", async
   const failures = [
     [["exec", "speled", "true"], /^sandkeep: Cannot run "true" in "speled": .+\nhint: Did you mean "spelled"\?\n$/],
     [["stop", "zzzzzz"], /^sandkeep: Cannot stop "zzzzzz": .+\nhint: sandkeep ls lists them\n$/],
-    [
-      ["run", "node", "index.js"],
-      /^sandkeep: Cannot run "index\.js": "--" must .+\nhint: sandkeep run node -- index\.js\n$/,
-    ],
+    [["run", "none:1"], /^sandkeep: Cannot run the image's command: /],
+    [["run", "none:1", "sh"], /^sandkeep: Cannot run "sh": /],
     [["run", "-it"], /^sandkeep: Cannot use -t: .+\nhint: leave out -t/],
     [["run", "--memory", "lots", "--", "true"], /^sandkeep: Cannot use --memory "lots": it must be a size/],
     [["run", "--", "no-such-program"], /^sandkeep: Cannot run "no-such-program": /],

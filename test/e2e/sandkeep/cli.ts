@@ -61,6 +61,11 @@ export class Cli {
 
   /** runs a command on a terminal of 24 rows and 80 columns */
   onTerminal(args: string[]): Typist {
-    return new Typist([launcher, ...args], this.#options);
+    return this.onTerminalOf([launcher, ...args]);
+  }
+
+  /** runs any program there; if it is `bash -c`, $0 in its script is the command */
+  onTerminalOf(words: string[]): Typist {
+    return new Typist(words[0] === "bash" ? [...words, launcher] : words, this.#options);
   }
 }

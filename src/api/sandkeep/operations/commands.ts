@@ -3,47 +3,31 @@
 import { constants } from "node:os";
 import { z } from "zod";
 import { within } from "../../../base/waits.ts";
-import { environment } from "../../kit/environment.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
 import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
-import { commandResource, outputLine, outputLines, printCommand } from "../resources/command.ts";
+import {
+  commandResource,
+  newCommand,
+  outputLine,
+  outputLines,
+  printCommand,
+  terminalSize,
+} from "../resources/command.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Commands";
 const ofSession = { session: idOf("session") };
 const params = { ...ofSession, command: idOf("command") };
 
-const text = z.string().max(128 << 10);
-const terminalSize = { rows: z.int().min(1).max(65_535), columns: z.int().min(1).max(65_535) };
 /** longest that a request waits for a command to read its input, in ms */
 const inputPatience = 30_000;
 const longestWait = 3_600_000;
 const mostInput = 1 << 20;
 
 const signalNames = Object.keys(constants.signals) as [NodeJS.Signals, ...NodeJS.Signals[]];
-
-const newCommand = z
-  .strictObject({
-    command: text.min(1).optional().meta({
-      description: "A program of the sandbox; no shell is involved. By default the image's ENTRYPOINT and CMD",
-    }),
-    args: z
-      .array(text)
-      .max(4096)
-      .default([])
-      .meta({ description: "Without a `command`, they replace the image's CMD" }),
-    cwd: z.string().min(1).max(4096).optional(),
-    env: environment.optional(),
-    user: z.string().min(1).max(256).optional(),
-    sudo: z.boolean().optional().meta({ description: "Whether it runs as root" }),
-    timeout: z.int().min(1).optional().meta({ description: "Longest that it may run, in milliseconds" }),
-    stdin: z.boolean().optional().meta({ description: "Whether you will write to its standard input" }),
-    terminal: z.strictObject(terminalSize).optional().meta({ description: "Its terminal, if it needs one" }),
-  })
-  .meta({ id: "NewCommand" });
 
 export function commandOperations({ core, logError, limits, ending }: Dialect) {
   return [

@@ -6,7 +6,7 @@ import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
 import { undoIfGone } from "../../kit/http.ts";
 import { answers, flag, operation, sandboxName, wholeNumber } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
-import { printSandbox, sandboxBodies, sandboxResource, settingsOf } from "../resources/sandbox.ts";
+import { printSandbox, sandboxBodies, sandboxResource, settingsOf, specOf } from "../resources/sandbox.ts";
 import { sessionState } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -82,10 +82,8 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
       repeatable: true,
       answer: answers("The sandbox", sandboxResource, 201),
       async run(given) {
-        const { image, runtime, source, user, cwd, ...settings } = given.body;
-        const spec = { ...settingsOf(settings), base: { image, runtime }, source, user, cwd };
-        const made = await core.sandboxes.create(given.owner, spec);
-        keepIfAnswered(given, settings.name, made);
+        const made = await core.sandboxes.create(given.owner, specOf(given.body));
+        keepIfAnswered(given, given.body.name, made);
         return print(made);
       },
     }),

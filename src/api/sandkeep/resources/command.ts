@@ -3,7 +3,32 @@
 import { z } from "zod";
 import type { Command } from "../../../core/model/sandbox.ts";
 import type { OutputChunk } from "../../../core/ports/runtime.ts";
+import { environment } from "../../kit/environment.ts";
 import { bytes, time } from "./values.ts";
+
+const text = z.string().max(128 << 10);
+export const terminalSize = { rows: z.int().min(1).max(65_535), columns: z.int().min(1).max(65_535) };
+
+/** what starts a command */
+export const newCommand = z
+  .strictObject({
+    command: text.min(1).optional().meta({
+      description: "A program of the sandbox; no shell is involved. By default the image's ENTRYPOINT and CMD",
+    }),
+    args: z
+      .array(text)
+      .max(4096)
+      .default([])
+      .meta({ description: "Without a `command`, they replace the image's CMD" }),
+    cwd: z.string().min(1).max(4096).optional(),
+    env: environment.optional(),
+    user: z.string().min(1).max(256).optional(),
+    sudo: z.boolean().optional().meta({ description: "Whether it runs as root" }),
+    timeout: z.int().min(1).optional().meta({ description: "Longest that it may run, in milliseconds" }),
+    stdin: z.boolean().optional().meta({ description: "Whether you will write to its standard input" }),
+    terminal: z.strictObject(terminalSize).optional().meta({ description: "Its terminal, if it needs one" }),
+  })
+  .meta({ id: "NewCommand" });
 
 export const commandResource = z
   .object({

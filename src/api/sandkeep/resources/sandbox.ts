@@ -208,6 +208,11 @@ export function settingsOf({
   };
 }
 
+/** a new sandbox as the core takes it */
+export function specOf({ image, runtime, source, user, cwd, ...settings }: z.output<Bodies["create"]>) {
+  return { ...settingsOf(settings), base: { image, runtime }, source, user, cwd };
+}
+
 function keptSnapshots(kept: z.output<Bodies["fork"]>["keepLastSnapshots"]): ForkSpec["keepLastSnapshots"] {
   if (!kept) return undefined;
   const { expiration, ...others } = kept;

@@ -4,10 +4,10 @@
  */
 
 import { sql } from "kysely";
-import type { Owner } from "../src/core/model/sandbox.ts";
-import { openEngine } from "../src/store/engines/engines.ts";
-import type { StoreLocation } from "../src/store/sql-store.ts";
-import { noon } from "../test/conformance/store/host.ts";
+import type { Owner } from "../../src/core/model/sandbox.ts";
+import { openEngine } from "../../src/store/engines/engines.ts";
+import type { StoreLocation } from "../../src/store/sql-store.ts";
+import { noon } from "../../test/conformance/store/host.ts";
 
 export async function fillStore(location: StoreLocation, { teamId, projectId }: Owner, rows: number): Promise<void> {
   const { db, close } = openEngine(location);

@@ -1,10 +1,10 @@
 /** The cost of session lists as the APIs request them: newest first, by name, by tags, by moments, with a total. */
 
-import type { Owner } from "../src/core/model/sandbox.ts";
-import type { SessionQuery, Store } from "../src/core/ports/store.ts";
-import { timeline } from "../src/core/sessions/timeline.ts";
-import { noon } from "../test/conformance/store/host.ts";
-import type { Subject } from "./measure.ts";
+import type { Owner } from "../../src/core/model/sandbox.ts";
+import type { SessionQuery, Store } from "../../src/core/ports/store.ts";
+import { timeline } from "../../src/core/sessions/timeline.ts";
+import { noon } from "../../test/conformance/store/host.ts";
+import type { Subject } from "../measure.ts";
 
 export interface Place {
   store: Store;
@@ -17,7 +17,7 @@ export interface Goal {
   goal: number;
 }
 
-/** `rows` is the number of sessions, as store-rows.ts makes them */
+/** `rows` is the number of sessions, as rows.ts makes them */
 export function sessionSubjects({ store, owner: { projectId } }: Place, rows: number): Goal[] {
   // A place anywhere in the list, another one in each round.
   const somewhere = (round: number) => noon + ((round * 611_953) % rows);

@@ -1,0 +1,48 @@
+/** The folders of `sandkeep run -v`: copied into the sandbox, and their changes brought back. */
+
+import type { Daemon } from "../client/daemon.ts";
+import type { CommandContext } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { plain } from "../print/plain.ts";
+import { bringBack, copyIn, type Folder } from "./folder-sync.ts";
+import { RemoteFiles } from "./remote-files.ts";
+
+export interface Volume {
+  local: string;
+  /** path in the sandbox; relative to where programs start */
+  remote: string;
+}
+
+/** The folders that a sandbox gets copies of. */
+export class Folders {
+  readonly #files: RemoteFiles;
+  readonly #folders: { folder: Folder; before: string[] }[];
+
+  constructor(daemon: Daemon, session: { id: string; cwd: string }, volumes: Volume[]) {
+    this.#files = new RemoteFiles(daemon, session, { what: "copy a folder" });
+    this.#folders = volumes.map(({ local, remote }) => ({
+      folder: { local, remote: this.#files.absolute(remote) },
+      before: [],
+    }));
+  }
+
+  get first(): string | undefined {
+    return this.#folders[0]?.folder.remote;
+  }
+
+  async copyIn(): Promise<void> {
+    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files)).keys()];
+  }
+
+  async bringBack(sandbox: string, { warn }: CommandContext): Promise<void> {
+    for (const { folder, before } of this.#folders) {
+      const { written, removed, skipped } = await bringBack(folder, before, this.#files).catch((cause) => {
+        const why = cause instanceof Error ? cause.message : cause;
+        const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
+        throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);
+      });
+      warn(`Brought back to "${folder.local}": ${written} written, ${removed} removed`);
+      for (const path of skipped) warn(`Left "${plain(path)}" as it is: the directory there has other files`);
+    }
+  }
+}
