@@ -158,7 +158,8 @@ async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContex
     announce(made, keep, context);
     const { Folders } = await import("../files/run-folders.ts");
     const folders = new Folders(daemon, session, volumes);
-    await folders.copyIn();
+    const interrupted = await signalBefore(folders.copyIn(), context.signals);
+    if (interrupted !== undefined) return interrupted;
     const spec = { ...wanted, session: session.id, cwd: wanted.cwd ?? folders.first };
     const code = await runProgram(daemon, { ...spec, afterwards: afterwardsOf(name, keep) }, context);
     if (sync) {
@@ -249,6 +250,20 @@ export function volumeOf(text: string): Volume {
   if (!statSync(whole, { throwIfNoEntry: false })?.isDirectory())
     throw new CliError(`Cannot use -v "${text}": "${local}" is not a directory`);
   return { local: whole, remote: remote ?? (basename(whole) || "root") };
+}
+
+/** the exit code for a signal that comes before the work is done; undefined if none does */
+async function signalBefore(work: Promise<void>, signals: NodeJS.EventEmitter): Promise<number | undefined> {
+  const { promise: signal, resolve: received } = Promise.withResolvers<number>();
+  const listener = (name: keyof typeof exitCodes) => received(exitCodes[name]);
+  for (const name of Object.keys(exitCodes)) signals.on(name, listener);
+  try {
+    return (await Promise.race([work, signal])) ?? undefined;
+  } finally {
+    for (const name of Object.keys(exitCodes)) signals.off(name, listener);
+    // What it was doing fails when the sandbox is deleted.
+    void work.catch(() => undefined);
+  }
 }
 
 /** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `code` is set if one came. */
