@@ -21,6 +21,7 @@ export const routes: Routes = {
   getUsage: "GET /sessions/{session}/usage",
   getLoad: "GET /sessions/{session}/load",
   runProgram: "POST /runs",
+  listUsageSamples: "GET /sessions/{session}/usage/samples",
   startCommand: "POST /sessions/{session}/commands",
   listCommands: "GET /sessions/{session}/commands",
   getCommand: "GET /sessions/{session}/commands/{command}",

@@ -33,6 +33,7 @@ import { Expiry, stopsAtOnce } from "./sessions/expiry.ts";
 import { Pauses } from "./sessions/pauses.ts";
 import { Pruning } from "./sessions/pruning.ts";
 import { recover } from "./sessions/recovery.ts";
+import { Samples } from "./sessions/samples.ts";
 import { Sessions } from "./sessions/sessions.ts";
 import { Transitions } from "./sessions/transitions.ts";
 import { Captures } from "./snapshots/captures.ts";
@@ -102,8 +103,10 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     turns,
     expiryChanged,
   });
+  const samples = new Samples(context);
   const sessions = new Sessions({
     context,
+    samples,
     activity,
     endings,
     captures,
@@ -150,10 +153,12 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await quarantine.open({ keepAll });
       expiry.open();
       audit.open();
+      samples.open();
       retention.collect();
       void builds.prune().catch(context.logError);
     },
     async close() {
+      samples.close();
       await builds.close();
       await templates.close();
       await expiry.close();

@@ -158,6 +158,7 @@ export function guarded(
     environment: worksInSession,
     usage: aboutSession,
     load: aboutSession,
+    samples: aboutSession,
   };
   const commands: Checks<Commands> = {
     run: worksInSession,

@@ -130,6 +130,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     environment: onSession("session.read-environment"),
     usage: unrecorded,
     load: unrecorded,
+    samples: unrecorded,
   },
   commands: {
     run: makesInSession("command.run", "id"),

@@ -17,6 +17,7 @@ import { type Endings, notRunning } from "./end.ts";
 import { expiryOf, ranFor, runsSince } from "./lifetime.ts";
 import { type Load, Loads } from "./load.ts";
 import type { Pauses } from "./pauses.ts";
+import type { Sample, SampleQuery, Samples } from "./samples.ts";
 import { isOver } from "./states.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 
@@ -30,6 +31,7 @@ export interface SessionsOptions {
   turns: FairSemaphore;
   /** resolves when the session's boot has succeeded or failed */
   booted: (sessionId: string) => Promise<void>;
+  samples: Samples;
   /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
 }
@@ -272,6 +274,12 @@ export class Sessions {
   async load(caller: Caller, id: string): Promise<Load> {
     const { machine } = await this.#running(caller, id);
     return this.#loads.of(machine);
+  }
+
+  /** its use over time, as far as this daemon has seen it */
+  async samples(caller: Caller, id: string, query: SampleQuery): Promise<Sample[]> {
+    await this.get(caller, id);
+    return this.#options.samples.of(id, query);
   }
 
   async #running(caller: Caller, id: string): Promise<Running> {

@@ -1,5 +1,6 @@
 /** Requests to operations of a document: the smallest valid one, and every kind of invalid one. */
 
+import { expect } from "vitest";
 import { type DocumentClient, type Documented, parametersOf, type Sent } from "./document.ts";
 
 /** a request with the required parameters and members only */
@@ -107,4 +108,20 @@ function wrongValues(schema: Record<string, unknown>): unknown[] {
   if (type === "array") return [null, {}, "x", [{}]];
   if (type === "object") return [null, [], 1, "x"];
   return others.slice(0, 1);
+}
+
+/** sends an invalid request, which must be refused with a sentence about the field */
+export async function expectRefusal(
+  api: DocumentClient,
+  { operationId }: Documented,
+  why: string,
+  sent: Sent,
+): Promise<void> {
+  const { status, json, text } = await api.send(operationId, sent);
+  const title = `${operationId}, ${why}: ${status} ${text.slice(0, 300)}`;
+  const wanted = why.startsWith("an unknown id") ? 404 : why.endsWith(" key") ? 401 : 400;
+  expect(status, title).toBe(wanted);
+  expect(json.error.message, title).toMatch(/\w/);
+  const field = /^(?:parameter|member) (\w+)/.exec(why)?.[1];
+  if (field && !why.includes("\0")) expect(`${json.error.field} ${json.error.message}`, title).toContain(field);
 }

@@ -6,13 +6,25 @@ import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { printSession, sessionResource } from "../resources/session.ts";
 import { printSnapshot, snapshotResource } from "../resources/snapshot.ts";
-import { bytes, duration } from "../resources/values.ts";
+import { bytes, duration, time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Sessions";
 const params = { session: idOf("session") };
 /** longest that a stop waits for commands, in ms: other requests wait a minute for the end of a session */
 const longestGrace = 50_000;
+
+const sampleResource = z
+  .object({
+    at: time,
+    processors: z.number().meta({ description: "Average number of busy processors since the sample before" }),
+    memory: bytes,
+    disk: bytes.nullable(),
+    processes: z.int(),
+    bytesIn: bytes.meta({ description: "Bytes received since the session began" }),
+    bytesOut: bytes.meta({ description: "Bytes sent since the session began" }),
+  })
+  .meta({ id: "UsageSample" });
 
 export function sessionOperations({ core, limits }: Dialect) {
   return [
@@ -153,6 +165,31 @@ export function sessionOperations({ core, limits }: Dialect) {
         const load = await core.sessions.load(caller, session);
         const { processors, memory, cache = null, peakMemory, disk = null, processes, outOfMemoryKills } = load;
         return { processors, memory, cache, peakMemory, disk, processes, outOfMemoryKills };
+      },
+    }),
+    operation({
+      id: "listUsageSamples",
+      method: "GET",
+      path: "/sessions/{session}/usage/samples",
+      tag,
+      summary: "Returns what a session used over time, oldest first",
+      description:
+        "The daemon takes a sample every 10 seconds, and less often in long sessions and with more than 200 sandboxes. It keeps at most 240 of a session, in memory.",
+      about: "session",
+      params,
+      query: {
+        from: wholeNumber().optional().meta({ description: "Only samples from this time on, in ms since 1970" }),
+        to: wholeNumber().optional().meta({ description: "Only samples up to this time" }),
+        step: wholeNumber({ min: 1000 }).optional().meta({ description: "At most one sample in this time, in ms" }),
+      },
+      answer: answers("Its samples", z.object({ samples: z.array(sampleResource) })),
+      async run({ caller, session, query }) {
+        const samples = await core.sessions.samples(caller, session, query);
+        return {
+          samples: samples.map(({ at, processors, memory, disk = null, processes, network }) => {
+            return { at, processors, memory, disk, processes, bytesIn: network.received, bytesOut: network.sent };
+          }),
+        };
       },
     }),
   ];
