@@ -73,6 +73,10 @@ const sandboxCommands: Record<string, Listed> = {
     summary: "bring a sandbox back to a snapshot",
     load: async () => (await import("./cli/sandboxes/snapshots.ts")).restoreCommand,
   },
+  diff: {
+    summary: "list the files that changed since a snapshot",
+    load: async () => (await import("./cli/sandboxes/diff.ts")).diffCommand,
+  },
   port: {
     summary: "give ports of a sandbox an address, and list them",
     load: async () => (await import("./cli/sandboxes/port.ts")).portCommand,
@@ -122,6 +126,10 @@ const otherCommands: Record<string, Listed> = {
   key: {
     summary: "create, list and delete keys, with or without limits",
     load: async () => (await import("./cli/commands/key.ts")).keyCommand,
+  },
+  audit: {
+    summary: "list who changed what",
+    load: async () => (await import("./cli/commands/audit.ts")).auditCommand,
   },
   open: {
     summary: "print a link that signs a browser in to the dashboard",

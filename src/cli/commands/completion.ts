@@ -52,7 +52,7 @@ export async function completionCommand(args: string[], context: CompletionConte
 }
 
 /** commands whose operands are names of sandboxes */
-const takeSandboxes = ["exec", "shell", "ps", "logs", "stop", "rm", "cp", "fork", "restore", "port", "egress"];
+const takeSandboxes = ["exec", "shell", "ps", "logs", "stop", "rm", "cp", "fork", "restore", "diff", "port", "egress"];
 
 /** the words that may stand in place of the last one */
 export async function completed(words: string[], { commands, usage, sandboxes }: CompletionContext): Promise<string[]> {

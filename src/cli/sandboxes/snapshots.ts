@@ -104,7 +104,7 @@ export async function restoreCommand(args: string[], context: CommandContext): P
 }
 
 /** the id of a snapshot, given by its id or its name; of several with one name the newest */
-async function snapshotNamed(daemon: Daemon, wanted: string, what: string): Promise<string> {
+export async function snapshotNamed(daemon: Daemon, wanted: string, what: string): Promise<string> {
   const query = { ...daemon.scope, name: wanted, limit: 1 };
   const { snapshots } = await daemon.ask(what, daemon.client.call("listSnapshots", { query }));
   if (snapshots[0]) return snapshots[0].id;

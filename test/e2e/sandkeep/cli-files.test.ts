@@ -101,9 +101,14 @@ test("run -v copies a folder in, and --sync brings its changes back", async () =
 test("a sandbox is kept, forked and brought back", async () => {
   await inside("echo before > state");
   const id = (await cli.run(["snapshot", "create", "demo", "--name", "good"])).stdout.trim();
-  await inside("echo after > state");
+  expect((await cli.run(["diff", "demo"])).stdout).toBe("");
+  await inside("echo after, longer > state; touch new");
+  expect((await cli.run(["diff", "demo"])).stdout).toMatch(/^(M {2}\/.+\n)*A {2}\/.+\/new\nM {2}\/.+\/state\n$/);
+  expect(await cli.json(["diff", "demo", "good"])).toContainEqual(expect.objectContaining({ change: "added" }));
+  expect((await cli.run(["diff", "demo", "good", "good"])).stdout).toBe("");
+  expect((await cli.run(["diff", "demo", "none"])).stderr).toMatch(/^sandkeep: Cannot compare "demo": .+\nhint: /);
   expect((await cli.run(["fork", "demo", "copy"])).stdout).toBe("copy\n");
-  expect((await cli.run(["exec", "copy", "cat", "state"])).stdout).toBe("after\n");
+  expect((await cli.run(["exec", "copy", "cat", "state"])).stdout).toBe("after, longer\n");
   expect((await cli.run(["restore", "demo", "good"])).stdout).toBe("demo\n");
   expect(await inside("cat state")).toBe("before\n");
   expect((await cli.run(["snapshot", "ls", "demo"])).stdout).toMatch(

@@ -46,6 +46,15 @@ test("an admin makes a team and limits it", async () => {
   expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);
 });
 
+test("the audit lists who changed what, also what was refused", async () => {
+  const { stdout } = await cli.run(["audit"]);
+  expect(stdout).toMatch(/^TIME +ACTION +TARGET +OUTCOME +API +KEY\n/);
+  expect(stdout).toMatch(/drive\.\w+ +cache +done +sandkeep +key_/);
+  const [last] = await cli.json(["audit", "--limit", "1", "--all-teams"]);
+  expect(last).toMatchObject({ action: expect.any(String), wire: "sandkeep" });
+  expect((await cli.run(["audit", "demo"])).stderr).toMatch(/^sandkeep: Cannot list the audit: it takes no name/);
+});
+
 test("top shows the load of running sandboxes, and on a terminal until Ctrl-C", async () => {
   expect((await cli.run(["run", "--keep", "--name", "busy", "--", "true"])).code).toBe(0);
   expect((await cli.run(["top"])).stdout).toMatch(
