@@ -12,6 +12,7 @@ import type { Quotas } from "../access/quotas.ts";
 import type { Host } from "../host.ts";
 import type { AuditEntry } from "../model/audit.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
+import { isStream, untilItsEnd } from "./streams.ts";
 
 /** The services whose calls may be recorded. */
 export interface Recorded extends Guarded {
@@ -133,7 +134,13 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     samples: unrecorded,
   },
   commands: {
-    run: makesInSession("command.run", "id"),
+    run: {
+      name: "command.run",
+      about: ([session, spec], result) => ({
+        ...textAs("target", at(result, ["id"]) ?? programOf(spec) ?? session),
+        ...textAs("sessionId", session),
+      }),
+    },
     get: unrecorded,
     find: unrecorded,
     recent: unrecorded,
@@ -267,11 +274,11 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
   host: { vitals: unrecorded, diagnosis: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
 };
 
-/** the service, whose listed calls are passed to `record` when they have ended */
+/** the service; `begin` is called with its listed calls, and its result when the call, or the stream that it returns, has ended */
 export function recorded<T extends object>(
   service: T,
   listed: Record<string, Action | undefined>,
-  record: (caller: Caller, action: Action, args: readonly unknown[], ended: Ended) => void,
+  begin: (caller: Caller, action: Action, args: readonly unknown[]) => (ended: Ended) => void,
 ): T {
   return new Proxy(service, {
     get(target, name) {
@@ -281,17 +288,27 @@ export function recorded<T extends object>(
       if (!action) return (...args: unknown[]) => method.apply(target, args);
       return async (...args: unknown[]) => {
         const [caller, ...others] = args as [Caller, ...unknown[]]; // listed methods take a caller first
+        const record = begin(caller, action, others);
         try {
           const result = await method.apply(target, args);
-          record(caller, action, others, { result });
+          if (isStream(result)) {
+            return untilItsEnd(result, (error) => record(error ? { error } : { result }));
+          }
+          record({ result });
           return result;
         } catch (error) {
-          record(caller, action, others, { error });
+          record({ error });
           throw error;
         }
       };
     },
   });
+}
+
+/** the program of a command that did not start; undefined for text that may be a whole line with its arguments */
+function programOf(spec: unknown): string | undefined {
+  const name = at(spec, ["name"]);
+  return typeof name === "string" && /^[\w./+-]{1,64}$/.test(name) ? name : undefined;
 }
 
 /** How a call ended. */

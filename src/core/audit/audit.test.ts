@@ -1,20 +1,32 @@
 /** The audit: what is recorded and what is not, that no content gets in, and that nothing is lost while the store fails. */
 
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { fakeCore } from "../../../test/harness/fake-core.ts";
 import { Quotas } from "../access/quotas.ts";
+import type { BuildSpec } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { Host } from "../host.ts";
-import type { AuditEntry } from "../model/audit.ts";
+import type { AuditEntry, Origin } from "../model/audit.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { AuditQuery, AuditRule } from "../ports/audit-records.ts";
 import type { Recorded } from "./actions.ts";
 import { Audit } from "./audit.ts";
 
+/** where the current call comes from */
+let origin: Origin = {};
+beforeEach(() => {
+  origin = { wire: "some", address: "192.0.2.1" };
+});
+
 const caller = { teamId: "team_1", keyId: "key_1" };
 const owner = { ...caller, projectId: "prj_1" };
 
-function fixture({ addAudit }: { addAudit?: (entries: readonly AuditEntry[]) => Promise<void> } = {}) {
+interface Replaced {
+  addAudit?: (entries: readonly AuditEntry[]) => Promise<void>;
+  calls?: Parameters<typeof fakeCore>[0];
+}
+
+function fixture({ addAudit, calls }: Replaced = {}) {
   const stored: AuditEntry[] = [];
   const queries: AuditQuery[] = [];
   const rules: AuditRule[] = [];
@@ -36,7 +48,7 @@ function fixture({ addAudit }: { addAudit?: (entries: readonly AuditEntry[]) => 
     logError: (error: unknown) => {
       throw error;
     },
-    origin: () => ({ wire: "some", address: "192.0.2.1" }),
+    origin: () => origin,
   } as unknown as Context; // the audit uses nothing else
   const audit = new Audit(context);
   const services: Recorded = {
@@ -47,6 +59,7 @@ function fixture({ addAudit }: { addAudit?: (entries: readonly AuditEntry[]) => 
       "files.write": async () => ({}),
       "secrets.create": async () => ({ id: "sec_1" }),
       "sandboxes.resume": async () => ({ resumed: false }),
+      ...calls,
     }).core,
     quotas: new Quotas(context),
     host: new Host(context),
@@ -85,6 +98,54 @@ test("an entry has names and ids, and nothing of what was written", async () => 
   expect(items[0]).toMatchObject({ projectId: "prj_1", target: "token" });
   expect(items[2]?.target).toBe(`/${"x".repeat(255)}…`);
   expect(JSON.stringify(items)).not.toContain("worth");
+});
+
+test("a command that did not start has its program as target, but no line with arguments", async () => {
+  const { audit, core } = fixture({
+    calls: {
+      "commands.run": async () => {
+        throw new SandkeepError("invalid", "There is no such program");
+      },
+    },
+  });
+  for (const name of ["/usr/bin/nosuch", "TOKEN=secret nosuch"]) {
+    await expect(core.commands.run(owner, "sbx_1", { name, args: [] })).rejects.toThrow("no such program");
+  }
+  const { items } = await audit.page(caller, { limit: 10, order: "asc" });
+  expect(items.map(({ target }) => target)).toEqual(["/usr/bin/nosuch", "sbx_1"]);
+});
+
+test("a call that streams has one entry, when its stream has ended, failed or lost its reader", async () => {
+  async function* work(isFailing: boolean) {
+    yield { type: "waiting" };
+    if (isFailing) throw new SandkeepError("invalid", "A step failed");
+  }
+  const { audit, core } = fixture({
+    calls: { "builds.build": async (_: unknown, { name }: { name: string }) => work(name === "fails") },
+  });
+  const outcomes = async () => {
+    const { items } = await audit.page(caller, { limit: 10, order: "asc" });
+    return items.map(({ target, outcome, wire }) => [target, outcome, wire]);
+  };
+  const started = (name: string) => core.builds.build(owner, { name } as BuildSpec);
+  const stream = await started("works");
+  await stream.next();
+  expect(await outcomes()).toEqual([]);
+  await stream.next();
+  await stream.return(undefined);
+  const failing = await started("fails");
+  origin = {};
+  await failing.next();
+  await expect(failing.next()).rejects.toThrow("A step failed");
+  origin = { wire: "other" };
+  for await (const _ of await started("left")) break;
+  await (await started("unread")).return(undefined);
+  expect(await outcomes()).toEqual([
+    ["works", "done", "some"],
+    ["fails", "invalid", "some"],
+    ["left", "gone", "other"],
+    ["unread", "gone", "other"],
+  ]);
 });
 
 test("a call that found everything as it wanted has no entry", async () => {

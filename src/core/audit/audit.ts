@@ -28,6 +28,14 @@ const pause = 5;
 
 type AuditContext = Pick<Context, "store" | "ids" | "now" | "limits" | "logError" | "origin">;
 
+interface Call {
+  caller: Caller;
+  action: Action;
+  /** those after the caller */
+  args: readonly unknown[];
+  origin: Origin;
+}
+
 export class Audit {
   readonly #context: AuditContext;
   /** begins the ids of this run, which end with a counter: entries of the same millisecond stay in order */
@@ -48,9 +56,13 @@ export class Audit {
 
   /** the services, whose changing calls get an entry each */
   over<S extends Recorded>(services: S): S {
-    const record = this.#record.bind(this);
+    const begin = (caller: Caller, action: Action, args: readonly unknown[]) => {
+      // Not at the end: a stream may end outside of the request that began it.
+      const origin = this.#context.origin?.() ?? {};
+      return (ended: Ended) => this.#record({ caller, action, args, origin, ...ended });
+    };
     const names = Object.keys(actions) as (keyof Recorded)[]; // it has no other members
-    const all = names.map((name) => [name, recorded<object>(services[name], actions[name], record)]);
+    const all = names.map((name) => [name, recorded<object>(services[name], actions[name], begin)]);
     return { ...services, ...Object.fromEntries(all) };
   }
 
@@ -101,11 +113,10 @@ export class Audit {
     });
   }
 
-  #record(caller: Caller, { name, about }: Action, args: readonly unknown[], { result, error }: Ended): void {
-    const thing = about(args, result);
+  #record({ caller, action, args, origin: { wire, address }, result, error }: Call & Ended): void {
+    const thing = action.about(args, result);
     if (!thing) return;
     const projectId: unknown = Reflect.get(caller, "projectId");
-    const { wire, address }: Origin = this.#context.origin?.() ?? {};
     this.#waiting.push({
       id: `aud_${this.#run}${(this.#made++).toString(36).padStart(8, "0")}`,
       at: this.#context.now(),
@@ -114,7 +125,7 @@ export class Audit {
       ...(caller.keyId !== undefined && { keyId: caller.keyId }),
       ...(wire !== undefined && { wire }),
       ...(address && { address }),
-      action: name,
+      action: action.name,
       ...(thing.target !== undefined && { target: shortened(thing.target) }),
       ...(thing.sessionId !== undefined && { sessionId: shortened(thing.sessionId) }),
       outcome: error === undefined ? "done" : isSandkeepError(error) ? error.code : "internal",

@@ -4,7 +4,7 @@ import type { ErrorCode } from "./errors.ts";
 
 export interface AuditEntry extends Origin {
   id: string;
-  /** when the call ended, in ms since 1970 */
+  /** when the call, or the stream that it returned, ended, in ms since 1970 */
   at: number;
   /** the team whose things the call was about */
   teamId: string;

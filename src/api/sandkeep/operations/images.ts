@@ -4,6 +4,7 @@ import { arch } from "node:os";
 import { z } from "zod";
 import type { BuildProgress } from "../../../core/builds/builds.ts";
 import { dockerfileIn } from "../../../core/builds/context-files.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import { policyOfText } from "../../../core/network/policy-text.ts";
 import type { BuildContext } from "../../../core/ports/image-builds.ts";
 import { readDockerfile } from "../../kit/dockerfile/dockerfile.ts";
@@ -91,7 +92,8 @@ export function imageOperations({ core, logError }: Dialect) {
         });
         return ndjson(
           async function* (gone) {
-            gone.addEventListener("abort", () => left.abort(), { once: true });
+            const reason = new SandkeepError("gone", "Cannot build the image: the client has gone");
+            gone.addEventListener("abort", () => left.abort(reason), { once: true });
             if (!build.first.done) yield printed(build.first.value);
             for await (const line of build.lines) yield printed(line);
           },
