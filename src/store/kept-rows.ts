@@ -34,6 +34,7 @@ const harmless: ReadonlySet<string> = new Set<keyof Store>([
   "endCommand",
   "deleteCommand",
   "listCommands",
+  "pageCommands",
   "openCommands",
   "getSnapshot",
   "snapshotsOf",

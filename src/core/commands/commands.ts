@@ -138,17 +138,11 @@ export class Commands {
     return (await this.#context.store.listCommands(sessionId)).map((command) => this.#withExit(command));
   }
 
-  /** in order of their start; the cursor of the next page is the id of the last command */
-  async page(caller: Caller, sessionId: string, { limit, cursor, order }: PageQuery): Promise<Page<Command>> {
-    const all = await this.list(caller, sessionId);
-    const sorted = order === "asc" ? all : all.toReversed();
-    const last = cursor === undefined ? -1 : sorted.findIndex(({ id }) => id === cursor);
-    if (cursor !== undefined && last < 0) {
-      throw new SandkeepError("invalid", "Cannot continue the list: the cursor is not one of this list");
-    }
-    const items = sorted.slice(last + 1, last + 1 + limit);
-    const end = items.at(-1);
-    return { items, ...(end && end !== sorted.at(-1) && { next: end.id }) };
+  /** in order of their start */
+  async page(caller: Caller, sessionId: string, query: PageQuery): Promise<Page<Command>> {
+    await this.#sessions.get(caller, sessionId);
+    const { items, ...rest } = await this.#context.store.pageCommands(sessionId, query);
+    return { items: items.map((command) => this.#withExit(command)), ...rest };
   }
 
   /** the commands that run now */

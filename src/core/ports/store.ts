@@ -129,6 +129,8 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords {
   endCommand(id: string, end: Pick<Command, "exitCode" | "endedAt" | "endCause">): Promise<Command | undefined>;
   /** newest last */
   listCommands(sessionId: string): Promise<Command[]>;
+  /** in order of their start */
+  pageCommands(sessionId: string, query: PageQuery): Promise<Page<Command>>;
   openCommands(sessionId: string): Promise<Command[]>;
 
   insertSnapshot(snapshot: Snapshot): Promise<void>;

@@ -1,6 +1,7 @@
 /** Commands: recorded from their start, ended once, listed for their session in order. */
 
 import { describe, expect, test } from "vitest";
+import type { Command } from "../../../src/core/model/sandbox.ts";
 import { commandOf, newSandbox, noon, type StoreHost } from "./host.ts";
 
 export function commandsSuite(host: () => StoreHost): void {
@@ -64,6 +65,28 @@ export function commandsSuite(host: () => StoreHost): void {
       expect(await store.openCommands(session.id)).toEqual([first, third]);
       expect(await store.listCommands(session.id)).toHaveLength(3);
       expect(await store.listCommands("sbx_none")).toEqual([]);
+    });
+
+    test("a session's commands come in pages of either order, also those of one millisecond", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const { session: stranger } = await newSandbox(store);
+      const made = [0, 1, 1, 1, 2].map((at) => commandOf(session, { startedAt: noon + at }));
+      for (const command of [...made, commandOf(stranger)]) await store.insertCommand(command);
+      const all = await store.listCommands(session.id);
+      for (const order of ["asc", "desc"] as const) {
+        const pages: Command[][] = [];
+        for (let cursor: string | undefined; pages.length < 9; ) {
+          const { items, next } = await store.pageCommands(session.id, { limit: 2, order, ...(cursor && { cursor }) });
+          pages.push(items);
+          cursor = next;
+          if (cursor === undefined) break;
+          const foreign = store.pageCommands(stranger.id, { limit: 2, order, cursor });
+          await expect(foreign).rejects.toMatchObject({ code: "invalid" });
+        }
+        expect(pages.map(({ length }) => length)).toEqual([2, 2, 1]);
+        expect(pages.flat()).toEqual(order === "asc" ? all : all.toReversed());
+      }
     });
   });
 }
