@@ -53,6 +53,10 @@ test("one of the values alone, or of two sessions, is refused", async () => {
   // A cookie that another page of this host has set does not hide the right one.
   const tossed = { ...whole, cookie: `sandkeep_7700=x; ${other.setCookie.split(";")[0]}; ${cookie}` };
   expect(await sessions.authenticate(sender(tossed))).toEqual(caller);
+  for (const name of ["other", "sandkeep_7700"]) {
+    const many = Array.from({ length: 1000 }, (_, i) => `${name}=${i}; `).join("");
+    expect(await sessions.authenticate(sender({ ...whole, cookie: `${many}${cookie}` })), name).toEqual(caller);
+  }
   expect(opened.binding).not.toBe(other.binding);
 });
 

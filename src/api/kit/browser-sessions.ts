@@ -162,13 +162,14 @@ function encode(value: Claims): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** every cookie of this name, since the page of a sandbox's port may have set more of them */
+/**
+ * every cookie of this name: the page of a sandbox's port may have set any number of others, and browsers send those of
+ * longer paths first. The longest header that Node.js takes bounds their number
+ */
 function cookiesOf(header: string, name: string): string[] {
-  const pairs = header.split(";", mostCookies).map((pair) => pair.trim().split("="));
+  const pairs = header.split(";").map((pair) => pair.trim().split("="));
   return pairs.flatMap(([key, value = ""]) => (key === name ? [value] : []));
 }
-
-const mostCookies = 64;
 
 function same(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
