@@ -68,8 +68,9 @@ export function createDashboard(
     const sender = senderOf(c.req.raw);
     sessions.requireOwnPage(sender);
     const given = parsed(credentials, jsonOf(await bodyText(c.req.raw, longestBody)));
-    const caller =
+    const known =
       "once" in given ? links.redeem(given.once) : await core.access.authenticate(given.key, addressOf(c.req.raw));
+    const caller = await core.access.signIn(known);
     return admitted(caller, sessions.open(caller, sender));
   });
   app.get("/ui/session", async (c) => {
@@ -82,7 +83,8 @@ export function createDashboard(
     return json({}, 200, { "set-cookie": sessions.close(sender) });
   });
   app.post("/ui/links", async (c) => {
-    const { code, expiresAt } = links.make(await authenticate({ access: core.access }, c.req), linkLifetime);
+    const caller = await core.access.linkToSignIn(await authenticate({ access: core.access }, c.req));
+    const { code, expiresAt } = links.make(caller, linkLifetime);
     return json({ url: `${publicUrl()}/ui/#once=${code}`, expiresAt }, 201, { "cache-control": "no-store" });
   });
   app.get("/ui/examples", async (c) => {

@@ -115,6 +115,16 @@ export class Access {
     return known.caller;
   }
 
+  /** the caller that signs in to the dashboard; throws `unauthenticated` if its key is gone since it got a link */
+  async signIn({ teamId, keyId = "" }: Caller): Promise<Caller> {
+    return this.callerOf(teamId, keyId);
+  }
+
+  /** the caller of a link that will sign in once */
+  async linkToSignIn({ teamId, keyId = "" }: Caller): Promise<Caller> {
+    return this.callerOf(teamId, keyId);
+  }
+
   async #known(teamId: string, keyId: string): Promise<KnownKey | undefined> {
     const key = (await this.#context.store.listKeys(teamId)).find(({ id }) => id === keyId);
     return key && this.#remember(key);

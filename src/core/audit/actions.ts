@@ -265,6 +265,9 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
       name: "project.create",
       about: ([, name], result) => textAs("target", at(result, ["id"]) ?? name),
     },
+    // The entry's keyId says whose sign-in it is.
+    signIn: { name: "key.sign-in", about: () => ({}) },
+    linkToSignIn: { name: "key.make-sign-in-link", about: () => ({}) },
     keys: unrecorded,
     createKey: makes("key.create", "key", "id"),
     renameKey: onThing("key.rename"),
