@@ -2,6 +2,7 @@
 
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
+import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import type { ImageStores } from "../../runtime/linux/oci/import.ts";
 import { shown } from "./shown.ts";
@@ -66,12 +67,26 @@ export function history(image: ImageRecord): string[] {
   return lines.reverse();
 }
 
-/** the host's image of this name, or a team's */
-export async function imageNamed({ images }: Stores, name: string, team?: string): Promise<ImageRecord> {
+/** the team's image of this name; without a team the host's, or else the only one that a team has */
+export async function imageNamed(
+  { images }: Pick<Stores, "images">,
+  name: string,
+  { team, verb = "show" }: { team?: string | undefined; verb?: string } = {},
+): Promise<ImageRecord> {
   const image = await images.get(team === undefined ? name : imageKey({ name, owner: team }));
   if (image) return image;
+  const ofTeams = (await images.list()).filter(
+    (each) => each.name === name && each.owner !== undefined && each.owner !== stepsOwner,
+  );
+  const [first, ...others] = ofTeams;
+  if (team === undefined && first && others.length === 0) return first;
+  const options = ofTeams.map(({ owner }) => `--team ${owner}`).join(" or ");
+  if (team === undefined && first) {
+    throw new SandkeepError("invalid", `Cannot ${verb} image "${name}": more than one team has it; add ${options}`);
+  }
   const whose = team === undefined ? "" : ` of the team "${team}"`;
-  throw new SandkeepError("not-found", `Cannot show image "${name}"${whose}: there is no such image`);
+  const meant = first ? `; there is one with ${options}` : "";
+  throw new SandkeepError("not-found", `Cannot ${verb} image "${name}"${whose}: there is no such image${meant}`);
 }
 
 /** bytes of its unpacked layers, and how many of them other images share */

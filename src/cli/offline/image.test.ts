@@ -73,14 +73,27 @@ test("an image of a team has its own place beside the host's image of the same n
   const team = ["--team", "team_a"];
   await run(at, ["import", "-", "--no-node", ...team], await savedImage());
   expect((await run(at, ["ls"])).join()).toMatch(/^saved:1 \(team_a\) {2}1 layer/);
-  expect(await refusal(run(at, ["inspect", "saved:1"]))).toMatch(/^not-found/);
-  expect(await refusal(run(at, ["inspect", "saved:1", "--team", "team_b"]))).toMatch(/^not-found.*team_b/);
+  expect(JSON.parse((await run(at, ["inspect", "saved:1"])).join())).toMatchObject({ owner: "team_a" });
+  expect(await refusal(run(at, ["inspect", "saved:1", "--team", "team_b"]))).toMatch(
+    /^not-found.*"team_b": there is no such image; there is one with --team team_a$/,
+  );
+  await run(at, ["import", "-", "--no-node", "--team", "default"], await savedImage());
+  for (const verb of ["rm", "history"]) {
+    expect(await refusal(run(at, [verb, "saved:1"]))).toMatch(
+      /^invalid.*: more than one team has it; add --team team_a or --team team_default$/,
+    );
+  }
+  await run(at, ["rm", "saved:1", "--team", "default"]);
   expect(JSON.parse((await run(at, ["inspect", "saved:1", ...team])).join())).toMatchObject({ owner: "team_a" });
   await run(at, ["import", "-", "--no-node"], await savedImage());
   expect(await run(at, ["history", "saved:1", ...team])).toHaveLength(1);
   await run(at, ["rm", "saved:1", ...team]);
   expect((await run(at, ["ls"])).join()).toMatch(/^saved:1 {2}1 layer/);
   expect(await at.images.get("saved:1", "team_a")).not.toHaveProperty("owner");
+  await run(at, ["rm", "saved:1"]);
+  await run(at, ["import", "-", "--no-node", ...team], await savedImage());
+  await run(at, ["rm", "saved:1"]);
+  expect(await run(at, ["ls"])).toEqual([]);
 });
 
 test("an image gets further names, which can be listed, replaced and deleted", async () => {

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { defaultTeam } from "../../core/access/access.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
@@ -42,10 +43,12 @@ export const imageUsage = `Usage:
   sandkeep image aliases
   sandkeep image unalias <pattern>
 
-list and delete mean the same as ls and rm.
+list and delete mean the same as ls and rm. Without --team, a name means this host's image or, if there is none, the one
+that a team has.
 
 Options:
   --json                   print JSON (ls)
+  --team <id>              the id of the team whose image it is
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
 `;
@@ -144,13 +147,13 @@ const commands: Record<string, ImageCommand> = {
   inspect: {
     operands: 1,
     async run({ store, context, values, operand }) {
-      context.print(await inspected(store, await imageNamed(store, operand, values.team)));
+      context.print(await inspected(store, await imageNamed(store, operand, values)));
     },
   },
   history: {
     operands: 1,
     async run({ store, context, values, operand }) {
-      for (const line of history(await imageNamed(store, operand, values.team))) context.print(line);
+      for (const line of history(await imageNamed(store, operand, values))) context.print(line);
     },
   },
   rm: { operands: 1, run: remove },
@@ -199,7 +202,8 @@ async function remove({ store, context, values, operand }: Job): Promise<void> {
       `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
     );
   }
-  await store.images.delete(values.team === undefined ? operand : imageKey({ name: operand, owner: values.team }));
+  const image = await imageNamed(store, operand, { team: values.team, verb: "delete" });
+  await store.images.delete(imageKey(image));
   // A running daemon notices the change, and collects too.
   await store.collect();
   context.print(`deleted ${operand}; layers that a sandbox or snapshot needs go with these`);
@@ -216,7 +220,10 @@ function shared(values: Job["values"], context: ImageContext) {
 
 function parse(args: string[]) {
   try {
-    return parseArgs({ args, options, allowPositionals: true });
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+    // Images belong to a team's id. Only the database, which the daemon has open, knows the names of other teams.
+    const team = values.team === defaultTeam.slug ? defaultTeam.id : values.team;
+    return { values: { ...values, ...(team !== undefined && { team }) }, positionals };
   } catch (cause) {
     throw usageError(optionProblem(cause, Object.keys(options)));
   }
