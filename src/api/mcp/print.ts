@@ -1,7 +1,7 @@
 /** Prints the core's objects for the tools' answers. */
 
 import { z } from "zod";
-import { nameOfKey } from "../../core/model/image.ts";
+import { nameOfBase } from "../../core/model/image.ts";
 import type { Route, Sandbox, Snapshot } from "../../core/model/sandbox.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { portUrl } from "../kit/port-url.ts";
@@ -58,7 +58,7 @@ export function printSandbox({ sandbox: it, session }: Booted, dialect: McpDiale
     sandbox: it.name,
     session_id: session.id,
     status: session.state,
-    image: it.base.imageName ?? nameOfKey(it.base.image),
+    image: nameOfBase(it.base),
     cwd: session.cwd,
     vcpus: session.vcpus,
     memory_mib: session.memory,

@@ -62,7 +62,7 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
   const rows = found.map((each) => [
     each.name,
     stateCell(each.state),
-    each.image ?? "-",
+    each.image,
     String(each.vcpus),
     memoryInWords(each.memory),
     briefly(context.now() - each.createdAt),

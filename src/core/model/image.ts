@@ -90,3 +90,8 @@ export function imageKey({ name, owner }: { name: string; owner?: string | undef
 export function nameOfKey(key: string): string {
   return key.replace(/^~[^~]*~/, "");
 }
+
+/** the name under which people know the image of a sandbox or snapshot: the imported one that was asked for, or the real one */
+export function nameOfBase({ image, imageName }: { image: string; imageName?: string }): string {
+  return imageName ?? nameOfKey(image);
+}

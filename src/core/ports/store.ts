@@ -232,6 +232,8 @@ export interface SandboxFilter {
   kept?: boolean;
   /** created after this time */
   createdAfter?: number;
+  /** their image as people know it (nameOfBase()), of this team or of the host */
+  image?: { name: string; teamId: string };
   /** name of their imported image; null for the default one */
   imageName?: string | null;
   /** beginning of the name of their imported image */

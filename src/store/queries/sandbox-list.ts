@@ -4,6 +4,7 @@
  */
 
 import { type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
+import { imageKey } from "../../core/model/image.ts";
 import type { Sandbox, SessionState } from "../../core/model/sandbox.ts";
 import type { Page, SandboxFilter, SandboxQuery } from "../../core/ports/store.ts";
 import type { Database, SandboxRow, Tables } from "../tables.ts";
@@ -25,7 +26,8 @@ export function listSandboxes(
   query: SandboxQuery,
   toSandbox: (row: SandboxRow) => Sandbox,
 ): Promise<Page<Sandbox>> {
-  const { projectId, namePrefix, states, tags, kept, createdAfter, imageName, imageNamePrefix, sortBy, order } = query;
+  const { projectId, namePrefix, states, tags, kept, createdAfter, image, imageName, imageNamePrefix, sortBy, order } =
+    query;
   const read = (position: Position | undefined, limit: number) => {
     const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
     if (states?.length === 0) return Promise.resolve([]);
@@ -34,7 +36,16 @@ export function listSandboxes(
     if (states && sortBy === "createdAt") return readByState(db, query, states, slice);
     return cut(filtered(db, query, sortBy === "name" && position ? order : undefined), slice).execute();
   };
-  const filter = { namePrefix, states: states?.toSorted(), tags, kept, createdAfter, imageName, imageNamePrefix };
+  const filter = {
+    namePrefix,
+    states: states?.toSorted(),
+    tags,
+    kept,
+    createdAfter,
+    image,
+    imageName,
+    imageNamePrefix,
+  };
   return readPage({ query, sort: sorts[sortBy], list: { of: "sandboxes", projectId, ...filter }, read }, toSandbox);
 }
 
@@ -75,7 +86,13 @@ function nameConditions({ namePrefix }: SandboxFilter, pageBegins?: "asc" | "des
   return namePrefix === undefined ? [] : startingWith("sandboxes.name", namePrefix, pageBegins);
 }
 
-function furtherConditions({ kept, createdAfter, imageName, imageNamePrefix }: SandboxFilter): RawBuilder<boolean>[] {
+function furtherConditions({
+  kept,
+  createdAfter,
+  image,
+  imageName,
+  imageNamePrefix,
+}: SandboxFilter): RawBuilder<boolean>[] {
   const conditions: RawBuilder<boolean>[] = [];
   if (kept) {
     const session = sql`select 1 from sessions where sessions.id = sandboxes.current_session_id`;
@@ -83,13 +100,23 @@ function furtherConditions({ kept, createdAfter, imageName, imageNamePrefix }: S
   }
   if (createdAfter !== undefined) conditions.push(sql`sandboxes.created_at > ${createdAfter}`);
   // We write this JSON column ourselves, so the name has exactly one spelling in it.
-  if (imageName === null) conditions.push(sql`sandboxes.base not like '%"imageName":%'`);
+  if (image) {
+    const keys = [image.name, imageKey({ name: image.name, owner: image.teamId })];
+    const real = sql.join(
+      keys.map((key) => baseHas(`"image":${JSON.stringify(key)}`)),
+      sql` or `,
+    );
+    conditions.push(sql`(${baseHas(`"imageName":${JSON.stringify(image.name)}`)} or (${isUnnamed} and (${real})))`);
+  }
+  if (imageName === null) conditions.push(isUnnamed);
   else if (imageName !== undefined) conditions.push(baseHas(`"imageName":${JSON.stringify(imageName)}`));
   if (imageNamePrefix !== undefined) {
     conditions.push(baseHas(`"imageName":${JSON.stringify(imageNamePrefix).slice(0, -1)}`));
   }
   return conditions;
 }
+
+const isUnnamed = sql<boolean>`sandboxes.base not like '%"imageName":%'`;
 
 function baseHas(text: string): RawBuilder<boolean> {
   return sql`sandboxes.base like ${`%${text.replaceAll(/[!%_]/g, "!$&")}%`} escape '!'`;

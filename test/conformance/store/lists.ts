@@ -149,6 +149,9 @@ export function listsSuite(host: () => StoreHost): void {
         [{ createdAfter: noon }, ["kept", "lost", "image", "other"]],
         [{ imageName: 'a"b_c%' }, ["image"]],
         [{ imageName: null }, ["old", "running", "kept", "lost"]],
+        [{ image: { name: 'a"b_c%', teamId: "team_1" } }, ["image"]],
+        [{ image: { name: "host", teamId: "team_1" } }, ["old", "running", "kept", "lost"]],
+        [{ image: { name: "hos", teamId: "team_1" } }, []],
       ];
       for (const [filter, expected] of filters) {
         for (const tags of [undefined, { a: "b" }]) {

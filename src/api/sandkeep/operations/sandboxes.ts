@@ -54,7 +54,7 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
       query: { ...pageQuery, ...filters, sortBy: z.enum(["createdAt", "name", "stateChangedAt"]).default("createdAt") },
       answer: answers("A page of sandboxes", z.object({ sandboxes: z.array(sandboxResource), next })),
       async run({ owner, query: { sortBy, ...query } }) {
-        const page = { ...pageOf(query), ...filterOf(query), sortBy };
+        const page = { ...pageOf(query), ...filterOf(owner, query), sortBy };
         return printPage("sandboxes", await core.sandboxes.listWithSessions(owner, page), print);
       },
     }),
@@ -68,7 +68,7 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
       query: filters,
       answer: answers("Their number", z.object({ count: z.int() })),
       async run({ owner, query }) {
-        return { count: await core.sandboxes.count(owner, filterOf(query)) };
+        return { count: await core.sandboxes.count(owner, filterOf(owner, query)) };
       },
     }),
     operation({
@@ -170,7 +170,7 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
 
 type Filters = z.output<z.ZodObject<typeof filters>>;
 
-function filterOf({ namePrefix, state, tag: tags, image, createdAfter }: Filters) {
+function filterOf({ teamId }: Owner, { namePrefix, state, tag: tags, image, createdAfter }: Filters) {
   const pairs = [tags ?? []].flat().map((pair) => {
     const at = pair.indexOf("=");
     return [pair.slice(0, at), pair.slice(at + 1)];
@@ -179,7 +179,7 @@ function filterOf({ namePrefix, state, tag: tags, image, createdAfter }: Filters
     ...(namePrefix !== undefined && { namePrefix }),
     ...(state !== undefined && { states: [state].flat() }),
     ...(pairs.length > 0 && { tags: Object.fromEntries(pairs) }),
-    ...(image !== undefined && { imageName: image }),
+    ...(image !== undefined && { image: { name: image, teamId } }),
     ...(createdAfter !== undefined && { createdAfter }),
   };
 }

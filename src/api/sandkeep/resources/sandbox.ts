@@ -1,6 +1,7 @@
 /** A sandbox: its settings, its current session, and what requests may say about a new or changed one. */
 
 import { z } from "zod";
+import { nameOfBase } from "../../../core/model/image.ts";
 import type { Sandbox } from "../../../core/model/sandbox.ts";
 import type { Booted, ForkSpec } from "../../../core/sandboxes/sandboxes.ts";
 import type { ServiceLimits } from "../../kit/dialect.ts";
@@ -25,7 +26,7 @@ export const sandboxResource = z
     projectId: z.string(),
     state: sessionState.meta({ description: "State of its current session" }),
     stateChangedAt: time,
-    image: z.string().nullable().meta({ description: "Name of its image; null for the default one" }),
+    image: z.string().meta({ description: "Name of its image" }),
     runtime: z.string().nullable(),
     vcpus: z.number(),
     memory,
@@ -67,7 +68,7 @@ export function printSandbox({ sandbox, session }: Booted, domain: string): z.in
     projectId: sandbox.projectId,
     state: session.state,
     stateChangedAt: sandbox.stateChangedAt,
-    image: sandbox.base.imageName ?? null,
+    image: nameOfBase(sandbox.base),
     runtime: sandbox.base.runtime ?? null,
     vcpus: sandbox.vcpus,
     memory: sandbox.memory,

@@ -1,6 +1,7 @@
 /** A snapshot: the files of a session at a moment. */
 
 import { z } from "zod";
+import { nameOfBase } from "../../../core/model/image.ts";
 import type { Snapshot } from "../../../core/model/sandbox.ts";
 import { bytes, duration, time } from "./values.ts";
 
@@ -13,7 +14,7 @@ export const snapshotResource = z
     sessionId: z.string(),
     projectId: z.string(),
     parentId: z.string().nullable().meta({ description: "The snapshot that its session started from" }),
-    image: z.string().nullable(),
+    image: z.string().meta({ description: "Name of the image that its sandbox began with" }),
     state: z.enum(["created", "deleted", "failed"]),
     method: z.enum(["manual", "automatic"]),
     size: bytes,
@@ -34,7 +35,7 @@ export function printSnapshot(snapshot: Snapshot): z.input<typeof snapshotResour
     sessionId: snapshot.sessionId,
     projectId: snapshot.projectId,
     parentId: snapshot.parentId ?? null,
-    image: snapshot.base.imageName ?? null,
+    image: nameOfBase(snapshot.base),
     state: snapshot.state,
     method: snapshot.method,
     size: snapshot.sizeBytes,
