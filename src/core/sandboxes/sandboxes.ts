@@ -255,7 +255,7 @@ export class Sandboxes {
   async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
     const { session } = await this.get(owner, name);
     const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
-    if (machine) await this.#options.captures.take({ session, machine, name: snapshotName, refusal: notRunning });
+    if (machine) await this.#options.captures.forFork({ session, machine, name: snapshotName, refusal: notRunning });
     return this.fork(owner, name, changes);
   }
 

@@ -18,8 +18,8 @@ function fixture() {
   // A capture uses nothing else of them.
   const context = { store: { getSession: async () => ({ ...session, state: state.now }) } } as unknown as Context;
   const retention = {
-    record: async (_: unknown, { id }: { id: string }) => {
-      events.push(`recorded ${id}`);
+    record: async (_: unknown, { id }: { id: string }, { method }: { method: string }) => {
+      events.push(`recorded ${id}${method === "manual" ? "" : ` as ${method}`}`);
       return { ...snapshot, id };
     },
   } as unknown as Retention;
@@ -33,7 +33,9 @@ function fixture() {
   } as unknown as Machine;
   const captures = new Captures(context, retention);
   const refusal = () => new SandkeepError("conflict", "It is stopping");
-  return { events, gates, state, captures, take: () => captures.take({ session, machine, refusal }) };
+  const take = () => captures.take({ session, machine, refusal });
+  const forFork = (name?: string) => captures.forFork({ session, machine, name, refusal });
+  return { events, gates, state, captures, take, forFork };
 }
 
 test("two captures run in sequence, so that the later one is recorded last", async () => {
@@ -43,6 +45,15 @@ test("two captures run in sequence, so that the later one is recorded last", asy
   await open(gates, 2);
   expect((await Promise.all(both)).map(({ id }) => id)).toEqual(["1", "2"]);
   expect(events).toEqual(["captures 1", "recorded 1", "captures 2", "recorded 2"]);
+});
+
+test("the snapshot of a fork is automatic, unless the caller has named it", async () => {
+  const { events, gates, forFork } = fixture();
+  const both = [forFork(), forFork("mine")];
+  await open(gates, 1);
+  await open(gates, 2);
+  await Promise.all(both);
+  expect(events).toEqual(["captures 1", "recorded 1 as automatic", "captures 2", "recorded 2"]);
 });
 
 test("an end waits for a pending capture, and no capture begins after it", async () => {

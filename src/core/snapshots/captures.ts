@@ -10,6 +10,8 @@ export interface CaptureSpec {
   session: Session;
   machine: Machine;
   name?: string | undefined;
+  /** whether the caller asked for a snapshot; default "manual" */
+  method?: Snapshot["method"];
   expiration?: number | undefined;
   /** whether the machine stays frozen afterwards */
   pauses?: boolean;
@@ -33,18 +35,31 @@ export class Captures {
     return this.#captures.run(spec.session.id, () => this.#take(spec));
   }
 
+  /** a snapshot that the caller has not named is only a means of the fork */
+  forFork(spec: Omit<CaptureSpec, "method">): Promise<Snapshot> {
+    return this.take({ ...spec, method: spec.name === undefined ? "automatic" : "manual" });
+  }
+
   /** an end waits for this before its own capture: an older capture must not be recorded after it */
   settled(sessionId: string): Promise<void> {
     return this.#captures.settled(sessionId);
   }
 
-  async #take({ session, machine, name, expiration, pauses, refusal }: CaptureSpec): Promise<Snapshot> {
+  async #take({
+    session,
+    machine,
+    name,
+    method = "manual",
+    expiration,
+    pauses,
+    refusal,
+  }: CaptureSpec): Promise<Snapshot> {
     // Read after the capture is registered: an end that begins later waits for it.
     const current = await this.#context.store.getSession(session.id);
     if (current?.state !== "running" && current?.state !== "paused") throw refusal(current ?? session);
     const kept = await (pauses ? machine.pause() : machine.snapshot());
     try {
-      return await this.#retention.record(session, kept, { method: "manual", name, expiration });
+      return await this.#retention.record(session, kept, { method, name, expiration });
     } catch (error) {
       if (pauses) await machine.resume().catch(this.#context.logError);
       throw error;

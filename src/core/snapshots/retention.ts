@@ -13,6 +13,7 @@ const repeatWithin = 24 * 60 * 60_000;
 
 interface RecordSpec {
   method: Snapshot["method"];
+  /** default, for an automatic one, the name that its sandbox gives to those at the end of its sessions */
   name?: string | undefined;
   expiration?: number | undefined;
   /** whether its sandbox has run again since */
@@ -48,7 +49,7 @@ export class Retention {
       sandbox?.keepLastSnapshots?.expiration ??
       sandbox?.snapshotExpiration ??
       limits.snapshotExpiration;
-    const name = how.name ?? (how.method === "automatic" ? sandbox?.snapshotName : undefined);
+    const name = "name" in how || how.method === "manual" ? how.name : sandbox?.snapshotName;
     const snapshot: Snapshot = {
       id: ids.snapshot(),
       ...(name !== undefined && { name }),
