@@ -4,6 +4,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage, someNames } from "../command.ts";
 import { CliError } from "../errors.ts";
+import { shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { durationOf } from "../units.ts";
 
@@ -44,6 +45,9 @@ export async function stopCommand(args: string[], context: CommandContext): Prom
   });
 }
 
+/** most snapshots that are counted: the items of one page */
+const mostCounted = 500;
+
 /** states in which a sandbox holds no machine */
 const ended = ["stopped", "failed", "aborted"];
 
@@ -65,7 +69,19 @@ export async function rmCommand(args: string[], context: CommandContext): Promis
       throw new CliError(`Cannot ${what}: it is ${state}`, `sandkeep rm -f ${sandbox} deletes it nevertheless`);
     await daemon.ask(what, daemon.client.call("deleteSandbox", { ...named, query: { ...daemon.scope, snapshots } }));
     context.print(values.json ? plainJson({ id, name: sandbox, deleted: true }) : sandbox);
+    if (!snapshots) await sayWhatStays(daemon, { name: sandbox, id }, context);
   });
+}
+
+/** snapshots cost disk space, and a sandbox that is gone from the list hides them */
+async function sayWhatStays(daemon: Daemon, { name, id }: { name: string; id: string }, { warn }: CommandContext) {
+  const query = { ...daemon.scope, sandbox: name, limit: mostCounted };
+  const page = await daemon.client.call("listSnapshots", { query }).catch(() => ({ snapshots: [], next: null }));
+  const { length } = page.snapshots.filter(({ sandboxId }) => sandboxId === id);
+  if (length === 0) return;
+  const count = page.next === null ? String(length) : `At least ${length}`;
+  const [stay, them] = length === 1 ? ["snapshot stays", "it"] : ["snapshots stay", "them"];
+  warn(`${count} ${stay}: sandkeep snapshot ls ${shellWord(name)} lists ${them}`);
 }
 
 /** Goes on after a failure, as rm does; the exit code is then 1. */

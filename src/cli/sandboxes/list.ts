@@ -26,7 +26,7 @@ export const psUsage = `Usage: sandkeep ps [options] [sandbox]
 Lists the programs that were started in a sandbox and still run, or those in all running sandboxes.
 
 Options:
-  -a, --all                also list programs that have ended
+  -a, --all                also list programs that have ended, and those of earlier sessions
 ${daemonUsage}
 Example:
   sandkeep ps -a demo
@@ -92,8 +92,9 @@ export async function psCommand(args: string[], context: CommandContext): Promis
           ),
         ];
   const found: (CommandOf & { sandbox: string })[] = [];
-  for (const { name: sandbox, session } of sandboxes) {
-    for await (const command of commandsOf(daemon, session.id))
+  for (const { name: sandbox, id, session } of sandboxes) {
+    const commands = values.all ? allCommandsOf(daemon, { name: sandbox, id }) : commandsOf(daemon, session.id);
+    for await (const command of commands)
       if (values.all || command.endedAt === null) found.push({ sandbox, ...command });
   }
   if (values.json) return context.print(plainJson(found)) as undefined;
@@ -124,7 +125,7 @@ export async function* sandboxesOf(daemon: Daemon, filter: Filter = {}) {
   }
 }
 
-type CommandOf = Awaited<ReturnType<typeof commandPage>>["commands"][number];
+export type CommandOf = Awaited<ReturnType<typeof commandPage>>["commands"][number];
 
 function commandPage(daemon: Daemon, session: string, cursor: string | undefined) {
   const query = { ...daemon.team, limit, ...(cursor !== undefined && { cursor }) };
@@ -136,6 +137,21 @@ export async function* commandsOf(daemon: Daemon, session: string): AsyncGenerat
   for (let cursor: string | undefined; ; ) {
     const page = await commandPage(daemon, session, cursor);
     yield* page.commands;
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}
+
+/** the commands of all sessions of a sandbox, the newest first */
+export async function* allCommandsOf(daemon: Daemon, { name, id }: { name: string; id: string }) {
+  for (let cursor: string | undefined; ; ) {
+    const query = { ...daemon.scope, sandbox: name, limit, ...(cursor !== undefined && { cursor }) };
+    const page = await daemon.ask("list the sessions", daemon.client.call("listSessions", { query }));
+    for (const session of page.sessions) {
+      // The older ones are of a deleted sandbox that had the name before.
+      if (session.sandboxId !== id) return;
+      yield* commandsOf(daemon, session.id);
+    }
     if (page.next === null) return;
     cursor = page.next;
   }

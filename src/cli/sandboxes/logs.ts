@@ -4,7 +4,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
-import { commandsOf } from "./list.ts";
+import { allCommandsOf, type CommandOf, commandsOf } from "./list.ts";
 import { printOutput } from "./program.ts";
 
 export const logsUsage = `Usage: sandkeep logs [options] <sandbox> [command]
@@ -31,25 +31,27 @@ export async function logsCommand(args: string[], context: CommandContext): Prom
   const daemon = new Daemon(values, context);
   const what = `show the output of "${sandbox}"`;
   const named = { params: { sandbox }, query: daemon.scope };
-  const { session } = await daemon.askAbout(sandbox, what, daemon.client.call("getSandbox", named));
-  const params = { session: session.id, command: await commandNamed(daemon, { sandbox, session: session.id, id }) };
+  const found = await daemon.askAbout(sandbox, what, daemon.client.call("getSandbox", named));
+  const command = await commandNamed(daemon, found, id);
+  const params = { session: command.sessionId, command: command.id };
   const { follow = false, json = false } = values;
   const query = { ...daemon.team, follow, encoding: json ? ("text" as const) : ("base64" as const) };
   for await (const line of daemon.client.lines("readOutput", { params, query })) await printOutput(line, json, context);
 }
 
-interface Wanted {
-  sandbox: string;
-  session: string;
-  id: string | undefined;
+interface Place {
+  id: string;
+  name: string;
+  session: { id: string };
 }
 
-/** the id of the newest command, or of the one whose id begins like this */
-async function commandNamed(daemon: Daemon, { sandbox, session, id }: Wanted): Promise<string> {
-  const found: string[] = [];
-  for await (const command of commandsOf(daemon, session)) {
-    if (id === undefined || command.id === id) return command.id;
-    if (command.id.startsWith(id)) found.push(command.id);
+/** the newest command of the current session, or the one of any session whose id begins like this */
+async function commandNamed(daemon: Daemon, place: Place, id: string | undefined) {
+  const { name: sandbox } = place;
+  const found: CommandOf[] = [];
+  for await (const command of id === undefined ? commandsOf(daemon, place.session.id) : allCommandsOf(daemon, place)) {
+    if (id === undefined || command.id === id) return command;
+    if (command.id.startsWith(id)) found.push(command);
   }
   const [only, another] = found;
   if (only !== undefined && another === undefined) return only;
