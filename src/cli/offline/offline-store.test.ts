@@ -2,10 +2,11 @@
  * Tests of the data directory as the command line opens it: with the real launcher, beside a daemon, without leftovers.
  */
 
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { readdir, readFile, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { root, tempDir } from "../../../test/harness/harness.ts";
@@ -60,7 +61,7 @@ test("the binary prints its usage and version, and refuses unknown commands", as
 test("an image of Debian needs a program, and the error says how to install it", async (context) => {
   needs(context, "root", "the guest binary", "the command mkfs.btrfs");
   const bin = await tempDir();
-  for (const name of ["mount", "umount", "losetup", "mkfs.btrfs", "btrfs"]) {
+  for (const name of ["mount", "umount", "unshare", "losetup", "mkfs.btrfs", "btrfs"]) {
     const place = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map((folder) => join(folder, name)).find(existsSync);
     if (place !== undefined) await symlink(place, join(bin, name));
   }
@@ -71,6 +72,40 @@ test("an image of Debian needs a program, and the error says how to install it",
       /^sandkeep: Cannot build the image: mmdebstrap is not installed\nhint: apt-get install .* mmdebstrap$/m,
     ),
   });
+});
+
+test("an interrupted build of Debian leaves no process, mount or folder, and removes what an earlier one left", async (context) => {
+  needs(context, "root", "the guest binary", "the command mkfs.btrfs");
+  const [bin, temporary, dataDir] = [await tempDir(), await tempDir(), await tempDir()];
+  const left = join(temporary, "sandkeep-debian-999999999-1-abcdef");
+  await mkdir(join(left, "mmdebstrap.gone/proc"), { recursive: true });
+  // It mounts, ignores signals and has a child, as mmdebstrap does.
+  const script = `#!/bin/sh
+    trap "" INT TERM
+    mkdir "$TMPDIR/root" && mount -t tmpfs none "$TMPDIR/root" && sleep 1000 &
+    until mountpoint -q "$TMPDIR/root"; do sleep 0.02; done
+    echo "mounted in $TMPDIR" >&2
+    wait
+  `;
+  await writeFile(join(bin, "mmdebstrap"), script, { mode: 0o755 });
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, TMPDIR: temporary };
+  const child = spawn(process.execPath, [main, "image", "build", "debian", "--data-dir", dataDir], { env });
+  const ended = once(child, "exit");
+  let folder: string | undefined;
+  for await (const text of child.stderr.setEncoding("utf8")) {
+    folder = /mounted in (.*)/.exec(text)?.[1];
+    if (folder !== undefined) break;
+  }
+  const names = await readdir(temporary);
+  child.kill("SIGINT");
+  expect(await ended).toEqual([1, null]);
+  expect({ names, left: await readdir(temporary) }).toEqual({ names: [basename(folder ?? "")], left: [] });
+  const mounts = await readFile("/proc/self/mountinfo", "utf8");
+  expect([dataDir, temporary].filter((path) => mounts.includes(path))).toEqual([]);
+  const lines = (await readdir("/proc"))
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => readFile(`/proc/${pid}/environ`, "utf8").catch(() => ""));
+  expect((await Promise.all(lines)).filter((text) => text.includes(`TMPDIR=${temporary}/`))).toEqual([]);
 });
 
 test("the binary lists images", async (context) => {

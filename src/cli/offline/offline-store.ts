@@ -70,7 +70,11 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
   await images.open();
   failure.move();
   const opened = undo.move();
-  const close = () => opened.disposeAsync();
+  let closed: Promise<void> | undefined;
+  const close = () => {
+    closed ??= opened.disposeAsync();
+    return closed;
+  };
   const ends = interruptions.map((signal) => endOn(signal, close));
   opened.defer(async () => {
     for (const forget of ends) forget();
@@ -85,7 +89,11 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
       unlock();
     }
   };
-  return { store, layers, images, conventions, requireRoom: (what) => requireRoom(place, what), collect, close };
+  return {
+    ...{ store, layers, images, conventions, collect, close },
+    requireRoom: (what) => requireRoom(place, what),
+    beforeClose: (work) => opened.defer(work),
+  };
 }
 
 /** only a runtime knows what machines need, so this deletes nothing if there may be any */

@@ -1,10 +1,17 @@
-/** Builds a Debian image with mmdebstrap, from the package sources that this host uses. */
+/**
+ * Builds a Debian image with mmdebstrap, from the package sources that this host uses.
+ *
+ * mmdebstrap mounts /proc, /sys and more into the folder that it fills, and leaves these mounts behind when it is ended.
+ * So it runs in namespaces of its own: its mounts exist only there, and all its processes end with the first one.
+ */
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import { isTagAlive, processTag } from "../layers/claims.ts";
 import { type ImageStores, type ImportOptions, importRootfs } from "../oci/import.ts";
 import { etcFiles, parseOsRelease } from "./etc.ts";
 import type { ImageRecord } from "./images.ts";
@@ -51,14 +58,39 @@ export async function buildDebian(stores: ImageStores, options: DebianOptions = 
   }
   const sources = options.suite === undefined ? await hostSources() : [];
   stores.requireRoom?.("bring in an image");
-  const bootstrap = start(mmdebstrapArguments(suite, packages, sources), options.progress);
+  const folder = await workFolder();
+  const bootstrap = start(mmdebstrapArguments(suite, packages, sources), folder, options.progress);
+  stores.beforeClose?.(() => bootstrap.end());
   try {
     const ours = Object.entries(etcFiles("", { ...release, VERSION_CODENAME: suite }, stores.conventions));
     const etc = Object.fromEntries(ours.filter(([path]) => path.startsWith("apt/")));
     return await importRootfs(stores, bootstrap.output, { ...options, name: options.name ?? "debian", etc });
   } finally {
-    bootstrap.end();
+    await bootstrap.end();
   }
+}
+
+const folderPrefix = "sandkeep-debian-";
+
+/**
+ * Makes the folder that mmdebstrap works in, and removes those of builds that were killed. It is not in the data
+ * directory, because apt downloads as a user who must not look in there.
+ */
+async function workFolder(): Promise<string> {
+  const all = tmpdir();
+  for (const name of await readdir(all).catch((): string[] => [])) {
+    if (!name.startsWith(folderPrefix) || isTagAlive(name.slice(folderPrefix.length))) continue;
+    const path = join(all, name);
+    // Every user of this host may make a folder of such a name.
+    const isOurs = await lstat(path).then(
+      (facts) => facts.isDirectory() && facts.uid === process.getuid?.(),
+      () => false,
+    );
+    if (isOurs) await rm(path, { recursive: true, force: true });
+  }
+  const folder = join(all, `${folderPrefix}${processTag()}`);
+  await mkdir(folder, { mode: 0o755 });
+  return folder;
 }
 
 function mmdebstrapArguments(suite: string, packages: string[], sources: string[]): string[] {
@@ -89,14 +121,25 @@ async function hostSources(): Promise<string[]> {
 
 const howToGet = "apt-get install -y --no-install-recommends mmdebstrap";
 
+const namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/** the exit code of unshare if there is no such program */
+const isMissing = 127;
+
 interface Bootstrap {
   /** the tar; ends in an error when mmdebstrap does */
   output: AsyncIterable<Uint8Array>;
-  end(): void;
+  /** resolves when its processes have ended and its folder is removed */
+  end(): Promise<void>;
 }
 
-function start(args: string[], progress: ImportOptions["progress"]): Bootstrap {
-  const child = spawn("mmdebstrap", args, { stdio: ["ignore", "pipe", "pipe"] });
+function start(args: string[], folder: string, progress: ImportOptions["progress"]): Bootstrap {
+  const child = spawn("unshare", [...namespaces, "mmdebstrap", ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, TMPDIR: folder },
+    // A Ctrl-C is for this process, which ends that one; and mmdebstrap signals its whole group when it fails.
+    detached: true,
+  });
   let last = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     const lines = text.split(/[\r\n]+/).filter((line) => line.trim() !== "");
@@ -105,13 +148,14 @@ function start(args: string[], progress: ImportOptions["progress"]): Bootstrap {
   });
   const failure = new Promise<SandkeepError | undefined>((resolve) => {
     child.once("error", (cause) => {
-      const isMissing = "code" in cause && cause.code === "ENOENT";
-      const why = isMissing ? `mmdebstrap is not installed\nhint: ${howToGet}` : cause.message;
-      resolve(new SandkeepError("unsupported", `Cannot build the image: ${why}`, { cause }));
+      resolve(new SandkeepError("unsupported", `Cannot build the image: ${cause.message}`, { cause }));
     });
     child.once("close", (code) => {
       const why = `mmdebstrap ended with ${code ?? "a signal"}: ${last}`;
-      resolve(code === 0 ? undefined : new SandkeepError("internal", `Cannot build the image: ${why}`));
+      const missing = `mmdebstrap is not installed\nhint: ${howToGet}`;
+      if (code === 0) resolve(undefined);
+      else if (code === isMissing) resolve(new SandkeepError("unsupported", `Cannot build the image: ${missing}`));
+      else resolve(new SandkeepError("internal", `Cannot build the image: ${why}`));
     });
   });
   async function* output(): AsyncGenerator<Uint8Array> {
@@ -119,5 +163,19 @@ function start(args: string[], progress: ImportOptions["progress"]): Bootstrap {
     const error = await failure;
     if (error) throw error;
   }
-  return { output: output(), end: () => void child.kill() };
+  let ended: Promise<void> | undefined;
+  const end = async () => {
+    child.kill("SIGKILL");
+    // It closes only when nothing is left to read.
+    child.stdout.destroy();
+    await failure;
+    await rm(folder, { recursive: true, force: true });
+  };
+  return {
+    output: output(),
+    end() {
+      ended ??= end();
+      return ended;
+    },
+  };
 }

@@ -35,6 +35,8 @@ export interface ImageStores {
   conventions: ImageConventions;
   /** throws while the disk is short of room; `what` names the action that would make the store grow */
   requireRoom?(what: string): void;
+  /** has something done before the store closes, also when the command is interrupted */
+  beforeClose?(work: () => Promise<void>): void;
 }
 
 export interface ImportOptions {
