@@ -124,7 +124,12 @@ test("a missing image, an unknown runtime, and both at once are refused", async 
   const { context } = host(["host"]);
   const refused = (message: string) => expect.objectContaining({ code: "invalid", message });
   await expect(resolveBase(context, owner, { image: "mine:v1" })).rejects.toEqual(
-    refused('Invalid request: image "mine:v1" is not here. Import it with `sandkeep image import`.'),
+    refused(
+      'Invalid request: image "mine:v1" is not here. Pull it with `sandkeep image pull mine:v1`, or import it with `sandkeep image import`.',
+    ),
+  );
+  await expect(resolveBase(context, owner, { image: "$(x)" })).rejects.toEqual(
+    refused('Invalid request: image "$(x)" is not here. Import it with `sandkeep image import`.'),
   );
   await expect(resolveBase(context, owner, { runtime: "cobol" })).rejects.toMatchObject({ code: "invalid" });
   await expect(resolveBase(context, owner, { runtime: "node24", image: "host" })).rejects.toMatchObject({

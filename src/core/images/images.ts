@@ -163,9 +163,13 @@ async function defaultImage(context: ImageContext, asked: WantedImage | undefine
   const isOurs = asked === undefined || asked.otherwise !== undefined;
   const image = isOurs ? await context.runtime.images.get(context.defaultImage) : undefined;
   if (image) return image;
+  const name = asked?.name ?? context.defaultImage;
+  // People paste this into a shell, so it has no name that a shell would read in another way.
+  const canPull = asked !== undefined && /^\w[\w./:@-]*$/.test(name);
+  const how = canPull ? `Pull it with \`sandkeep image pull ${name}\`, or import it` : "Import it";
   throw new SandkeepError(
     "invalid",
-    `Invalid request: image "${asked?.name ?? context.defaultImage}" is not here. Import it with \`sandkeep image import\`.`,
+    `Invalid request: image "${name}" is not here. ${how} with \`sandkeep image import\`.`,
   );
 }
 

@@ -216,7 +216,7 @@ test("unsupported instructions and missing images are refused before anything ru
     "400 Cannot build from the Dockerfile: line 2: VOLUME is not supported",
   );
   expect(await refused("FROM nowhere:1\nRUN x")).toBe(
-    '400 Invalid request: image "nowhere:1" is not here. Import it with `sandkeep image import`.',
+    '400 Invalid request: image "nowhere:1" is not here. Pull it with `sandkeep image pull nowhere:1`, or import it with `sandkeep image import`.',
   );
   expect(await refused("FROM host\nENV X=$" + "{Y:?set it}")).toContain("400 Cannot build from the Dockerfile: line 2");
   expect((await post("?network=no%20way", await tarOf({ Dockerfile: "FROM host" }))).status).toBe(400);
