@@ -6,7 +6,22 @@ import { extract } from "tar-stream";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { packContext } from "../client/build-context.ts";
-import { needsDaemon } from "./image-build.ts";
+import { imageBuildCommand, needsDaemon } from "./image-build.ts";
+
+test("a directory without a Dockerfile is refused with a sentence", async () => {
+  const directory = await tempDir();
+  const context = {
+    ...{ environment: { SANDKEEP_API_KEY: "sk_of_a_test_only" }, dataDirs: [] },
+    ...{ input: process.stdin, output: process.stdout, print: () => {}, progress: () => {} },
+  };
+  await expect(imageBuildCommand(["build", "-t", "x", directory], context)).rejects.toThrow(
+    `Cannot build from "${directory}": it has no Dockerfile\nhint: -f names another file`,
+  );
+  const other = join(directory, "Other");
+  await expect(imageBuildCommand(["build", "-f", other, directory], context)).rejects.toThrow(
+    `Cannot read the Dockerfile "${other}": there is no such file`,
+  );
+});
 
 test("only a build of Debian works without a daemon", () => {
   for (const line of [

@@ -6,6 +6,7 @@ import { readFile, rm, stat } from "node:fs/promises";
 import { isAbsolute, relative, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
+import { codeOf } from "../../base/error-code.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
 import { readArgs } from "../args.ts";
 import { packContext } from "../client/build-context.ts";
@@ -154,6 +155,9 @@ async function fromDirectory(directory: string, file: string | undefined): Promi
   if (!isThere) throw new CliError(`Cannot build from "${directory}": there is no such directory`);
   const path = file === undefined ? resolve(root, "Dockerfile") : resolve(file);
   const text = await readFile(path, "utf8").catch((cause) => {
+    if (codeOf(cause) === "ENOENT" && file === undefined)
+      throw new CliError(`Cannot build from "${directory}": it has no Dockerfile`, "-f names another file");
+    if (codeOf(cause) === "ENOENT") throw new CliError(`Cannot read the Dockerfile "${path}": there is no such file`);
     throw new CliError(`Cannot read the Dockerfile "${path}": ${cause.message}`);
   });
   const below = relative(root, path).split(sep).join("/");

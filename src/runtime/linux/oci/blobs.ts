@@ -7,6 +7,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, lstat, open, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { codeOf } from "../../../base/error-code.ts";
 import { shownText } from "../../../base/tar/byte-string.ts";
 import { type ReadMember, readTar } from "../../../base/tar/reader.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
@@ -38,7 +39,8 @@ export interface Scratch {
 export async function openBlobs(source: ArchiveSource, scratch: Scratch): Promise<Blobs> {
   if (typeof source !== "string") return tarBlobs(await putAside(source, scratch));
   const facts = await lstat(source).catch((cause) => {
-    throw new SandkeepError("not-found", `Cannot import "${source}": ${messageOf(cause)}`, { cause });
+    const why = codeOf(cause) === "ENOENT" ? "there is no such file or directory" : messageOf(cause);
+    throw new SandkeepError("not-found", `Cannot import "${source}": ${why}`, { cause });
   });
   if (facts.isDirectory()) return directoryBlobs(source);
   const file = await open(source, "r");

@@ -8,6 +8,7 @@ import { lookup as resolveName } from "node:dns";
 import { type IncomingMessage, request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
+import { codeOf } from "../../../base/error-code.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { isPublic } from "../../../core/network/special-ranges.ts";
 
@@ -157,5 +158,7 @@ function tooSlow(url: URL, window: number): SandkeepError {
 function failure(url: URL, cause: unknown, signal: AbortSignal | undefined): SandkeepError {
   if (cause instanceof SandkeepError) return cause;
   if (signal?.aborted && signal.reason instanceof SandkeepError) return signal.reason;
-  return new SandkeepError("unavailable", `Cannot reach "${url.host}": ${messageOf(cause)}`, { cause });
+  const isUnknown = ["ENOTFOUND", "EAI_AGAIN"].includes(codeOf(cause) ?? "");
+  const why = isUnknown ? "this host finds no address for it" : messageOf(cause);
+  return new SandkeepError("unavailable", `Cannot reach "${url.host}": ${why}`, { cause });
 }
