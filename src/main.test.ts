@@ -37,14 +37,16 @@ test("a command that only looks at images makes no data directory", async () => 
 test("a misspelt command is answered with the one that was meant", async () => {
   await expect(run(process.execPath, [main, "serv"])).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^sandkeep: Cannot do "serv": there is no such command. Did you mean "serve"\?\n\n/),
+    stderr: expect.stringMatching(
+      /^sandkeep: Cannot do "serv": there is no such command\nhint: Did you mean "serve"\?\n$/,
+    ),
   });
 });
 
 test("an error shows control characters as escapes", async () => {
   await expect(run(process.execPath, [main, "a\u001b]0;b\u0007"])).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^sandkeep: Cannot do "a\\u001b\]0;b\\u0007": there is no such command\n\nUsage/),
+    stderr: expect.stringMatching(/^sandkeep: Cannot do "a\\u001b\]0;b\\u0007": there is no such command\nhint: /),
   });
 });
 

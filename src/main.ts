@@ -2,7 +2,6 @@
 
 import { once } from "node:events";
 import { enableCompileCache } from "node:module";
-import { didYouMean } from "./base/similar.ts";
 import type { Command, CommandContext } from "./cli/command.ts";
 import { CliError } from "./cli/errors.ts";
 import { plainLines } from "./cli/print/plain.ts";
@@ -193,7 +192,7 @@ async function main(args: string[]): Promise<number> {
   if (name !== "serve") output = outputUntilClosed((error) => endOf(error, name));
   try {
     if (name === "-h" || name === "--help") print(usage());
-    else if (name === "-v" || name === "--version") print((await onHost()).version());
+    else if (["-v", "-V", "--version", "version"].includes(name)) print((await onHost()).version());
     else {
       const code = await runNamed(name, rest);
       if (typeof code === "number") return code;
@@ -250,9 +249,9 @@ function named(name: string): Listed | undefined {
 async function runNamed(name: string, args: string[], printed = print): Promise<unknown> {
   const command = named(name);
   if (!command) {
-    const meant = didYouMean(name, [...Object.keys(commands), "help"]);
-    const why = `there is no such command${meant === "" ? "" : `. ${meant}`}`;
-    throw new CliError(`Cannot do "${name}": ${why}\n\n${usage()}`);
+    const { otherCommand } = await import("./cli/verbs.ts");
+    const hint = otherCommand(name, [...Object.keys(commands), "help"]);
+    throw new CliError(`Cannot do "${name}": there is no such command`, hint);
   }
   const environment = command.isLocal ? process.env : await chosenDaemon(args);
   return (await command.load())(args, surroundings(environment, printed));

@@ -5,6 +5,30 @@ import { didYouMean } from "../base/similar.ts";
 /** words that mean the same in every command */
 const synonyms: Record<string, string> = { list: "ls", delete: "rm", remove: "rm" };
 
+/** words of other tools, and what to write instead of them */
+const otherWords: Record<string, string> = {
+  list: "sandkeep ls lists sandboxes",
+  images: "sandkeep image ls lists images",
+  pull: "sandkeep image pull pulls an image",
+  build: "sandkeep image build builds an image",
+  create: "sandkeep run --keep makes a sandbox that stays",
+  start: "sandkeep exec and sandkeep shell start a stopped sandbox",
+  restart: "sandkeep stop stops a sandbox, and sandkeep exec starts it again",
+  kill: "sandkeep stop stops a sandbox, and sandkeep rm -f deletes it",
+  delete: "sandkeep rm deletes sandboxes",
+  remove: "sandkeep rm deletes sandboxes",
+  inspect: "sandkeep ls --json shows all of sandboxes, and sandkeep image inspect all of an image",
+  commit: "sandkeep snapshot create keeps a sandbox's files, and sandkeep image from-snapshot makes an image of them",
+  login: "sandkeep registry login logs in to a registry",
+  extend: "sandkeep run --timeout says how long a sandbox runs",
+};
+
+/** what to write instead of a command that there is not; `known` are those that there are */
+export function otherCommand(given: string, known: string[]): string {
+  const meant = (Object.hasOwn(otherWords, given) && otherWords[given]) || didYouMean(given, known);
+  return meant || "sandkeep --help lists the commands";
+}
+
 /** the word that the commands know it by */
 export function verbOf(given: string): string {
   return Object.hasOwn(synonyms, given) ? (synonyms[given] ?? given) : given;

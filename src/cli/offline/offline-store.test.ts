@@ -49,11 +49,12 @@ test("the binary prints its usage and version, and refuses unknown commands", as
   const { stdout } = await run(process.execPath, [main, "--help"]);
   expect(stdout).toMatch(/^Usage: sandkeep <command>/);
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-  expect((await run(process.execPath, [main, "--version"])).stdout).toBe(`${version}\n`);
+  for (const option of ["--version", "-V"])
+    expect((await run(process.execPath, [main, option])).stdout).toBe(`${version}\n`);
   for (const command of ["frob", "toString", "__proto__"]) {
     await expect(run(process.execPath, [main, command])).rejects.toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^sandkeep: Cannot do ".*": there is no such command\n\nUsage/),
+      stderr: expect.stringMatching(/^sandkeep: Cannot do ".*": there is no such command\nhint: .*--help.*\n$/),
     });
   }
 });

@@ -38,12 +38,14 @@ const limit = 500;
 const states = ["pending", "running", "paused", "snapshotting", "stopping", "stopped", "failed", "aborted"] as const;
 
 export async function lsCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, lsUsage, {
+  const options = {
     state: { type: "string", multiple: true },
     prefix: { type: "string" },
     quiet: { type: "boolean", short: "q" },
     ...daemonOptions,
-  });
+  } as const;
+  const all = "ls lists stopped sandboxes too; --state running leaves them out";
+  const { values, positionals } = readArgs(args, lsUsage, options, { "-a": all, "--all": all });
   if (values.help) return showUsage(lsUsage, context);
   if (positionals.length > 0) throw new CliError(`Cannot list sandboxes: ls takes no name\n\n${lsUsage.trimEnd()}`);
   const daemon = new Daemon(values, context);

@@ -114,7 +114,9 @@ describe("a program that is refused can act on it, and its owner sees why", () =
   test("a wrong name, a wrong key and a wrong option give a sentence", async () => {
     const failure = async (...args: string[]) => (await cli(...args).catch((error) => error)).stderr;
     expect(await failure("no-such-sandbox")).toMatch(/^sandkeep: Cannot show the egress log: .*not found/);
-    expect(await failure(sandbox.name, "--unknown")).toMatch(/^sandkeep: Unknown option '--unknown'\n\nUsage: /);
+    expect(await failure(sandbox.name, "--unknown")).toMatch(
+      /^sandkeep: Unknown option '--unknown'\nhint: sandkeep egress --help/,
+    );
     expect(await failure(sandbox.name, "--suggest", "--follow")).toMatch(/^sandkeep: Cannot suggest /);
   });
 });

@@ -144,7 +144,8 @@ test("errors are sentences with a hint, and name what was probably meant", async
     [["run", "-it"], /^sandkeep: Cannot use -t: .+\nhint: leave out -t/],
     [["run", "--memory", "lots", "--", "true"], /^sandkeep: Cannot use --memory "lots": it must be a size/],
     [["run", "--", "no-such-program"], /^sandkeep: Cannot run "no-such-program": /],
-    [["lss"], /^sandkeep: Cannot do "lss": there is no such command\. Did you mean "ls"\?/],
+    [["lss"], /^sandkeep: Cannot do "lss": there is no such command\nhint: Did you mean "ls"\?/],
+    [["restart"], /^sandkeep: Cannot do "restart": there is no such command\nhint: sandkeep stop .+\n$/],
     [["ls", "--sate", "running"], /^sandkeep: Unknown option '--sate'\. Did you mean "--state"\?/],
     [["logs", "spelled", "cmd_zz"], /^sandkeep: Cannot show output of "spelled": it has no command "cmd_zz"\nhint: /],
   ] as const;
