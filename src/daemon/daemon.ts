@@ -54,7 +54,7 @@ import { hostFacts } from "./host-facts.ts";
 import { apiLimits, coreLimits } from "./limits.ts";
 import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
 import { networkSecretsOf, trustOf } from "./network-secrets.ts";
-import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf } from "./place.ts";
+import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf, recordAddress } from "./place.ts";
 import { hashKey, openSeal, signerFor } from "./secrets.ts";
 import { signInLinkFor } from "./sign-in-link.ts";
 import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
@@ -175,6 +175,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       await core.close();
     });
     const { server, drain, url, api } = await listen(place, { core, store, signingKey, log, tls });
+    recordAddress(url, config);
     let forcedSignal: AbortSignal | undefined;
     undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, forcedSignal)));
     const signInLink = await signInLinkFor({ core, api, config, newKey, isTerminal: process.stdout.isTTY });

@@ -1,5 +1,7 @@
 /** Where clients find the daemon and the ports of its sandboxes. */
 
+import { renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import type { TlsIdentity } from "../config/tls-settings.ts";
 import { urlHost } from "./listening.ts";
@@ -11,6 +13,17 @@ export interface Place {
   port: number;
   /** of the certificate that it serves HTTPS with, if it does */
   tls?: Pick<TlsIdentity, "names" | "covers"> | undefined;
+}
+
+/** writes where it listens into the data directory, for commands on this host; a daemon without this works, too */
+export function recordAddress(url: string, { dataDir }: Pick<Config, "dataDir">): void {
+  const path = join(dataDir, "address");
+  try {
+    writeFileSync(`${path}.new`, `${url}\n`, { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  } catch {
+    // The disk may be full.
+  }
 }
 
 export function publicUrlOf(place: Place): string {

@@ -10,11 +10,18 @@ export interface KeyPlaces {
   dataDirs: string[];
 }
 
-export function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessEnv): string {
+interface PlaceOptions {
+  url?: string | undefined;
+  "data-dir"?: string | undefined;
+}
+
+export function daemonUrl({ url: flag, "data-dir": dataDir }: PlaceOptions, places: KeyPlaces): string {
+  const { environment } = places;
   const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT, SANDKEEP_TLS_CERT, SANDKEEP_DOMAIN } = environment;
   // A certificate is for names.
   const here = SANDKEEP_TLS_CERT ? `https://${SANDKEEP_DOMAIN || "localhost"}` : "http://127.0.0.1";
-  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `${here}:${SANDKEEP_PORT || "7700"}`;
+  const recorded = SANDKEEP_PORT ? undefined : recordedUrl(dataDir, places);
+  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || recorded || `${here}:${SANDKEEP_PORT || "7700"}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.username || url?.password) {
     const hint = "set SANDKEEP_API_KEY to the key";
@@ -22,6 +29,14 @@ export function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessE
   }
   if (url && ["http:", "https:"].includes(url.protocol)) return url.href.replace(/\/$/, "");
   throw new CliError(`Cannot use "${text}" as the daemon's address: it must be a URL that begins with http or https`);
+}
+
+/** what the daemon of the directory with the key has written at its last start */
+function recordedUrl(dataDir: string | undefined, { environment, dataDirs }: KeyPlaces): string | undefined {
+  const all = dataDir === undefined ? dataDirs : [dataDir];
+  const ofKey = environment.SANDKEEP_API_KEY ? [] : all.filter((each) => contentOf(join(each, "api-key")) !== "");
+  const searched = ofKey.length > 0 ? ofKey.slice(0, 1) : all;
+  return searched.map((each) => contentOf(join(each, "address"))).find((address) => address !== "");
 }
 
 export function apiKey(dataDir: string | undefined, { environment, dataDirs }: KeyPlaces): string {

@@ -23,7 +23,7 @@ export const daemonOptions = {
 export const daemonUsage = `  --json                   print JSON
   --project <id or name>   the project of the sandboxes (the key's, or your team's first)
   --team <id or name>      with an admin key: the team to act for
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -46,9 +46,10 @@ export class Daemon {
   /** parameters of requests about a project, or about something that has a name */
   readonly scope: { team?: string; project?: string };
 
-  constructor({ project, team, url, "data-dir": dataDir }: DaemonValues, places: KeyPlaces) {
-    this.url = daemonUrl(url, places.environment);
-    this.key = apiKey(dataDir, places);
+  constructor(values: DaemonValues, places: KeyPlaces) {
+    const { project, team } = values;
+    this.url = daemonUrl(values, places);
+    this.key = apiKey(values["data-dir"], places);
     this.team = team === undefined ? {} : { team };
     this.scope = { ...this.team, ...(project !== undefined && { project }) };
     const send = nodeTransport();

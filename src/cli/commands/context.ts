@@ -70,7 +70,7 @@ export async function contextCommand(args: string[], context: CommandContext): P
     if (!/^[\w.-]{1,64}$/.test(name) || name === here)
       throw new CliError(`Cannot call a context "${name}": use letters, digits, dots and dashes, and not "${here}"`);
     if (values.url === undefined) throw new CliError(`Cannot make the context "${name}": give its --url`);
-    const url = daemonUrl(values.url, {});
+    const url = daemonUrl(values, { environment: {}, dataDirs: [] });
     const key = await keyFor(url, context);
     await new Client({ url, key }).requireAccess({});
     writeContexts({ ...known, contexts: { ...known.contexts, [name]: { url, key } } }, environment);

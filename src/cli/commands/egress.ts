@@ -28,7 +28,7 @@ Options:
   --suggest                print the narrowest network policy that would have allowed these connections, and notes on stderr
   --json                   one JSON value a line
   --project <id>           the project of the sandbox (your team's first)
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -53,7 +53,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   }
   if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy while following the log");
   const client = new Client({
-    url: daemonUrl(values.url, context.environment),
+    url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
   const path = pathOf(name, values.project);

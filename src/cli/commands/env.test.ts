@@ -11,6 +11,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
+import { recordAddress } from "../../daemon/place.ts";
 import { type Authority, deriveAuthority, openAuthority } from "../../egress/intercept/authority.ts";
 import { CliError } from "../errors.ts";
 import { type EnvContext, envCommand } from "./env.ts";
@@ -21,6 +22,7 @@ test("a shell evaluates the lines for Vercel to the intended values", async () =
   const { lines } = await run(["vercel", "--url", "http://127.0.0.1:1/"], { SANDKEEP_API_KEY: key });
   expect(evaluated(lines, { NODE_OPTIONS: "--no-warnings" })).toMatchObject({
     SANDKEEP_URL: "http://127.0.0.1:1",
+    SANDKEEP_API_KEY: key,
     NODE_OPTIONS: "--no-warnings --import=file:///preload.mjs",
     VERCEL_OIDC_TOKEN: `${key} of team_default/prj_default`,
     VERCEL_AUTH_TOKEN: `${key} of team_default/prj_default`,
@@ -116,6 +118,20 @@ test("the key is read from the first data directory that has one", async () => {
   await expect(run(["veryfront", "--data-dir", empty], {}, [join(full, "data")])).rejects.toThrow(
     /^Cannot find an API key: .*api-key"\nhint: /,
   );
+});
+
+test("the address is what the daemon of the directory with the key has recorded, unless another is named", async () => {
+  const [other, dataDir] = [await tempDir(), await tempDir()];
+  await writeFile(join(other, "address"), "http://127.0.0.1:3\n");
+  recordAddress("http://127.0.0.1:1", { dataDir });
+  await writeFile(join(dataDir, "api-key"), "sk_from_file\n");
+  const address = async (args: string[], environment: NodeJS.ProcessEnv = {}) =>
+    evaluated((await run(["veryfront", ...args], environment, [other, dataDir])).lines, {}).VERYFRONT_API_URL;
+  expect(await address([])).toBe("http://127.0.0.1:1");
+  expect(await address(["--data-dir", dataDir])).toBe("http://127.0.0.1:1");
+  expect(await address(["--url", "http://127.0.0.1:2"])).toBe("http://127.0.0.1:2");
+  expect(await address([], { SANDKEEP_PORT: "2" })).toBe("http://127.0.0.1:2");
+  expect(await address([], { SANDKEEP_URL: "http://127.0.0.1:2" })).toBe("http://127.0.0.1:2");
 });
 
 test("a daemon that does not answer is a warning, which the shell does not evaluate", async () => {

@@ -18,7 +18,7 @@ Services:
   veryfront    veryfront
 
 Options:
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --team <id>              whose sandboxes, for vercel (team_default)
   --project <id>           of which project, for vercel (prj_default)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
@@ -61,7 +61,7 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   if (!lines || rest.length > 0) {
     throw new CliError(`${noSuchService(positionals)}\n\n${envUsage.trimEnd()}`);
   }
-  const url = daemonUrl(values.url, context.environment);
+  const url = daemonUrl(values, context);
   const key = apiKey(values["data-dir"], context);
   const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
   const health = await new Client({ url, key }).requireUsable(values, context.warn);
@@ -94,6 +94,8 @@ const services: Record<string, (connection: Connection) => string[]> = {
     const [option, pythonPath] = [shellWord(`--import=${context.preload}`), shellWord(context.pythonPath)];
     return [
       exported("SANDKEEP_URL", url),
+      // For our own commands: they use the same address.
+      exported("SANDKEEP_API_KEY", key),
       ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
       // Keep existing options.
       unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
@@ -116,6 +118,8 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("E2B_API_KEY", `e2b_${Buffer.from(key).toString("hex")}`),
       // Version 1 of the SDK has a fixed address, and needs the preload.
       exported("SANDKEEP_URL", url),
+      // For our own commands: they use the same address.
+      exported("SANDKEEP_API_KEY", key),
       ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
       unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
     ];

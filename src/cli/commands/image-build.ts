@@ -37,7 +37,7 @@ Options of build:
 Options:
   -o, --output <file>      where an archive goes; - is standard output (-)
   --project <id>           the project whose limits of the key apply (your team's first)
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -84,7 +84,7 @@ export async function imageBuildCommand(args: string[], context: ImageBuildConte
   }
   const [first = "", second = ""] = operands;
   const client = new Client({
-    url: daemonUrl(values.url, context.environment),
+    url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
   if (verb === "build") return build(client, first, values, context);

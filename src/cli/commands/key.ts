@@ -21,7 +21,7 @@ Limits:
 
 Options:
   --json                       print JSON
-  --url <url>                  where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>                  where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>       where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -72,7 +72,7 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
   }
   const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf(values.expires);
   const client = new Client({
-    url: daemonUrl(values.url, context.environment),
+    url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
   if (verb === "ls") return list(client, values.json ?? false, context);

@@ -25,7 +25,7 @@ what to paste into a client so that it starts this program with these options.
 Clients: ${clientNames.join(", ")}
 
 Options:
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
   --project <id or name>   whose sandboxes (the default project)
   --policy-ceiling <policy>
@@ -70,7 +70,7 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<n
   const transport = () => patientTransport(context.input, context.output);
   let daemon: McpDaemon;
   try {
-    const found = { url: daemonUrl(values.url, context.environment), key: apiKey(values["data-dir"], context) };
+    const found = { url: daemonUrl(values, context), key: apiKey(values["data-dir"], context) };
     const headers = ceilingHeaders(values);
     daemon = { ...found, path, ...(headers && { headers }) };
     const client = new Client(found);
@@ -125,7 +125,7 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
     throw new CliError(`${noSuchClient([client, ...rest])}\n\n${mcpUsage.trimEnd()}`);
   }
   pathOf(values);
-  const url = daemonUrl(values.url, context.environment);
+  const url = daemonUrl(values, context);
   // Without a key to read here, the program that the client starts has none either.
   apiKey(values["data-dir"], context);
   const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = context.environment;

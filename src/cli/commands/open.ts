@@ -11,7 +11,7 @@ Prints a link to the dashboard that signs a browser in once. It is valid for a m
 
 Options:
   --json                   print JSON
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -26,7 +26,7 @@ export async function openCommand(args: string[], context: OpenContext): Promise
   if (values.help) return context.print(openUsage.trimEnd());
   if (positionals.length > 0) throw new CliError(`Cannot open "${positionals[0]}"\n\n${openUsage.trimEnd()}`);
   const client = new Client({
-    url: daemonUrl(values.url, context.environment),
+    url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
   // The daemon's answer (src/api/dashboard/dashboard.ts).

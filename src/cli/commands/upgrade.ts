@@ -16,7 +16,7 @@ Prints what was replaced and what still waits.
 
 Options:
   --json                   print JSON
-  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -40,7 +40,7 @@ export async function upgradeCommand(args: string[], context: UpgradeContext): P
   if (values.help) return context.print(upgradeUsage.trimEnd());
   if (positionals.length > 0) throw new CliError(`Cannot upgrade "${positionals[0]}"\n\n${upgradeUsage.trimEnd()}`);
   const client = new Client({
-    url: daemonUrl(values.url, context.environment),
+    url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
   const done = (await client.call("upgrade", "POST", "/sandkeep/v1/upgrade")) as Upgrade;
