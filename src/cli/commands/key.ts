@@ -98,8 +98,8 @@ async function list(client: Client, json: boolean, { print }: KeyContext): Promi
   const { keys } = (await client.call("list the keys", "GET", "/sandkeep/v1/keys")) as { keys: Key[] };
   if (json) return print(JSON.stringify(keys));
   const rows = [
-    ["ID", "NAME", "ENDS IN", "LAST USED", "EXPIRES", "LIMITS"],
-    ...keys.map((key) => [key.id, key.name, key.hint, day(key.lastUsedAt), day(key.expiresAt), limitsOf(key)]),
+    ["ID", "NAME", "KEY", "LAST USED", "EXPIRES", "LIMITS"],
+    ...keys.map((key) => [key.id, key.name, `…${key.hint}`, day(key.lastUsedAt), day(key.expiresAt), limitsOf(key)]),
   ];
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   for (const row of rows)

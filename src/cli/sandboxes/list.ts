@@ -68,9 +68,10 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
     String(each.vcpus),
     memoryInWords(each.memory),
     briefly(context.now() - each.createdAt),
+    each.session.expiresAt === null ? "-" : briefly(each.session.expiresAt - context.now()),
     each.ports.map(({ port }) => port).join(",") || "-",
   ]);
-  const titles = ["NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "AGE", "PORTS"];
+  const titles = ["NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "AGE", "ENDS IN", "PORTS"];
   for (const line of table(titles, rows, paperOf(context.output, context.environment))) print(line);
 }
 
