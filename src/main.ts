@@ -206,8 +206,9 @@ async function main(args: string[]): Promise<number> {
     const ours = error instanceof SandkeepError || error instanceof CliError;
     if (!ours && error instanceof Error) process.stderr.write(`${plainLines(error.stack ?? "")}\n`);
     // Open handles must not keep the process alive: the caller waits for its end.
-    setTimeout(() => process.exit(1), 1000).unref();
-    return 1;
+    const code = error instanceof CliError ? error.exitCode : 1;
+    setTimeout(() => process.exit(code), 1000).unref();
+    return code;
   }
 }
 

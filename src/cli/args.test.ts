@@ -9,6 +9,7 @@ test("an unknown option is refused with a hint, and without the whole usage", ()
   const refusal = (...args: string[]) => {
     try {
       readArgs(args, usage, { keep: { type: "boolean" } }, { "--rm": "this is the default", "-d": "use --keep" });
+      return undefined;
     } catch (error) {
       return (error as Error).message;
     }

@@ -2,6 +2,7 @@
 
 export class CliError extends Error {
   override readonly name = "CliError";
+  readonly exitCode: number = 1;
 
   constructor(message: string, hint?: string) {
     super(hint === undefined ? message : `${message}\nhint: ${hint}`);
@@ -15,9 +16,17 @@ export class NoAnswer extends CliError {}
 export class Refusal extends CliError {
   /** HTTP status */
   readonly status: number;
+  /** what the daemon calls the error, if it says so */
+  readonly code: string | undefined;
 
-  constructor(message: string, status: number) {
+  constructor(message: string, status: number, code?: string) {
     super(message);
     this.status = status;
+    this.code = code;
   }
+}
+
+/** A sandbox has no such program: the exit code is the one that shells use. */
+export class NoProgram extends CliError {
+  override readonly exitCode = 127;
 }

@@ -1,7 +1,7 @@
 /** Tests of the values of options: what each takes, and what its error says. */
 
 import { expect, test } from "vitest";
-import { bytesOf, durationOf, memoryOf, numberOf, portOf, variablesOf } from "./units.ts";
+import { bytesOf, durationInWords, durationOf, memoryOf, numberOf, portOf, variablesOf } from "./units.ts";
 
 test("durations have a unit", () => {
   expect(["250ms", "90s", "5m", "12h", "7d"].map((text) => durationOf("--timeout", text))).toEqual([
@@ -11,6 +11,13 @@ test("durations have a unit", () => {
     expect(() => durationOf("--timeout", text)).toThrow(
       `Cannot use --timeout "${text}": it must be a duration such as 90s, 5m, 12h or 7d`,
     );
+});
+
+test("durations are written as they are read", () => {
+  for (const text of ["250ms", "90s", "5m", "36h", "7d"]) {
+    expect(durationInWords(durationOf("--timeout", text))).toBe(text);
+  }
+  expect(durationInWords(3_600_000)).toBe("1h");
 });
 
 test("sizes count MiB without a unit", () => {

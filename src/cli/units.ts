@@ -12,6 +12,12 @@ export function durationOf(option: string, text: string): number {
   throw new CliError(`Cannot use ${option} "${text}": it must be a duration such as 90s, 5m, 12h or 7d`);
 }
 
+/** a duration as `durationOf` reads it, in the largest unit that needs no fraction */
+export function durationInWords(length: number): string {
+  const [unit = "ms", size = 1] = Object.entries(milliseconds).findLast(([, size]) => length % size === 0) ?? [];
+  return `${length / size}${unit}`;
+}
+
 const powers: Record<string, number> = { k: 10, m: 20, g: 30, t: 40 };
 
 /** bytes of a size such as 512m, 2g or 1.5GiB; without a unit it counts MiB */

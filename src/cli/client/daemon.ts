@@ -68,8 +68,10 @@ export class Daemon {
     try {
       return await answer;
     } catch (error) {
-      if (error instanceof ApiError) throw new Refusal(`Cannot ${what}: ${error.message}`, error.status);
-      throw error;
+      if (!(error instanceof ApiError)) throw error;
+      const { message, status, code } = error;
+      // The daemon may say what it cannot do in the same words.
+      throw new Refusal(message.startsWith(`Cannot ${what}: `) ? message : `Cannot ${what}: ${message}`, status, code);
     }
   }
 

@@ -61,6 +61,10 @@ export async function shellCommand(args: string[], context: CommandContext): Pro
   const { values, positionals } = readArgs(args, shellUsage, ofShell);
   if (values.help) return showUsage(shellUsage, context);
   const sandbox = oneName(positionals, "open a shell in a sandbox", shellUsage);
+  requireTerminal(context, values.json ?? false, {
+    what: `open a shell in "${sandbox}"`,
+    hint: `sandkeep exec -i ${shellWord(sandbox)} sh reads commands from standard input`,
+  });
   return inSandbox(sandbox, ["sh", "-c", "exec $(command -v bash || echo sh)"], { ...values, tty: true }, context);
 }
 

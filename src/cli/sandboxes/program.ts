@@ -9,8 +9,10 @@ import type { Line } from "../../client/types.ts";
 import type { Daemon } from "../client/daemon.ts";
 import { type Program, sizeOf } from "../client/terminal-size.ts";
 import type { CommandContext } from "../command.ts";
-import { CliError, NoAnswer } from "../errors.ts";
+import { CliError, NoAnswer, NoProgram, Refusal } from "../errors.ts";
+import { shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
+import { durationInWords } from "../units.ts";
 
 export interface ProgramSpec {
   /** the program and its arguments; none for the image's own */
@@ -34,15 +36,31 @@ const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
 /** starts a program; resolves with its exit code when it has ended */
 export async function runProgram(daemon: Daemon, spec: ProgramSpec, context: CommandContext): Promise<number> {
   const { session } = spec;
-  const started = await daemon.ask(
-    runningOf(spec.words),
+  const started = await startedOf(
+    daemon,
+    spec.words,
     daemon.client.call("startCommand", { params: { session }, query: daemon.team, body: startOf(spec, context) }),
   );
   return attend(daemon, { session, command: started.id }, { ...spec, left: new AbortController() }, context);
 }
 
+/** the answer to a request that starts a program; an error if the sandbox has no such program */
+export async function startedOf<T>(daemon: Daemon, words: string[], answer: Promise<T>): Promise<T> {
+  try {
+    return await daemon.ask(runningOf(words), answer);
+  } catch (error) {
+    if (!(error instanceof Refusal && error.code === "unknown_executable")) throw error;
+    const [line = "", ...args] = words;
+    const isShells = args.length === 0 && /[\s;&|<>$]/.test(line);
+    throw new NoProgram(
+      error.message,
+      isShells ? `to have a shell read it, write: sh -c ${shellWord(line)}` : undefined,
+    );
+  }
+}
+
 /** what an error cannot do, in words */
-export function runningOf([name]: string[]): string {
+function runningOf([name]: string[]): string {
   return name === undefined ? "run the image's command" : `run "${name}"`;
 }
 
@@ -231,6 +249,19 @@ const causes = {
   "session-ended": "the sandbox has stopped",
 };
 
+type Cause = keyof typeof causes;
+
+/** why a program was ended; a sandbox stops most often because its time is over */
+async function causeOf(daemon: Daemon, { session }: Program, cause: Cause, endedAt: number | null): Promise<string> {
+  if (cause !== "session-ended") return causes[cause];
+  const asked = daemon.client.call("getSession", { params: { session }, query: daemon.team });
+  const { endCause, expiresAt, timeout } = await asked.catch(() => ({ endCause: null, expiresAt: null, timeout: 0 }));
+  // While it stops, the cause is not known yet.
+  const isOver = endCause === "timeout" || (endCause === null && (expiresAt ?? Infinity) <= (endedAt ?? 0));
+  const more = "sandkeep run --timeout gives a sandbox more";
+  return isOver ? `the sandbox's time of ${durationInWords(timeout)} was over; ${more}` : causes[cause];
+}
+
 async function endOf(
   daemon: Daemon,
   params: Program,
@@ -243,7 +274,7 @@ async function endOf(
       known ?? (await daemon.ask("wait for the program", waiting()));
     if (endedAt === null && exitCode === null) continue;
     if (json) context.print(plainJson({ exitCode, endCause, session: sessionId, command: id }));
-    if (endCause !== null) context.warn(`The program was ended: ${causes[endCause]}`);
+    if (endCause !== null) context.warn(`The program was ended: ${await causeOf(daemon, params, endCause, endedAt)}`);
     if (exitCode === null) throw new CliError("Cannot tell the program's exit code: it was not kept");
     return exitCode;
   }
@@ -255,9 +286,12 @@ function terminalName({ TERM = "" }: NodeJS.ProcessEnv): string {
 }
 
 /** refuses a terminal for a program whose input or output is none here */
-export function requireTerminal({ input, output }: CommandContext, json: boolean): void {
-  if (json) throw new CliError("Cannot use -t with --json: a terminal shows the program's output as it is");
+export function requireTerminal(
+  { input, output }: Pick<CommandContext, "input" | "output">,
+  json: boolean,
+  { what = "use -t", hint = "leave out -t; -i alone passes the input on" } = {},
+): void {
+  if (json) throw new CliError(`Cannot ${what} with --json: a terminal shows the program's output as it is`);
   if (input.isTTY && output.isTTY) return;
-  const hint = "leave out -t; -i alone passes the input on";
-  throw new CliError("Cannot use -t: standard input and output must be a terminal", hint);
+  throw new CliError(`Cannot ${what}: standard input and output must be a terminal`, hint);
 }

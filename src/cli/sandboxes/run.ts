@@ -5,18 +5,19 @@ import { basename, resolve } from "node:path";
 import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, Refusal } from "../errors.ts";
 import type { Volume } from "../files/run-folders.ts";
 import { networkAccessOf } from "../network-access.ts";
-import { durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
+import { shellWord } from "../print/output.ts";
+import { durationInWords, durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
 import {
   attend,
   encodingOf,
   exitCodes,
   type RunLine,
   requireTerminal,
-  runningOf,
   runProgram,
+  startedOf,
   startOf,
 } from "./program.ts";
 
@@ -39,7 +40,7 @@ Options:
   -u, --user <name>        the user that it runs as
   --cpus <number>          processors, such as 2 or 0.5
   --memory <size>          such as 512m or 2g
-  --timeout <duration>     longest that the sandbox runs, such as 90s, 5m or 12h
+  --timeout <duration>     longest that the sandbox runs, such as 90s or 12h (5m, unless the daemon is set otherwise)
   --allow <domain>         let it reach this domain or range, and nothing else but such; may be repeated
   --header <rule>          let it reach a domain, and add a header to its requests there, outside of the sandbox:
                            '<domain>: <name>: <value>'; $NAME and $(<file) stand for secrets; may be repeated
@@ -73,11 +74,22 @@ const options = {
   ...daemonOptions,
 } as const;
 
+/** options of other tools */
+const otherOptions = {
+  "--rm": "run deletes its sandbox unless you say --keep",
+  "-d": "a & after the command runs it in the background; --keep keeps the sandbox when the program has ended",
+  "--detach": "a & after the command runs it in the background; --keep keeps the sandbox when the program has ended",
+  "--network": "--allow lets the sandbox reach a domain or range, and nothing else",
+  "--image": "the image comes before the program: sandkeep run [options] <image> -- <program>",
+  "--publish": "-p or --port gives a port an address",
+  "--workdir": "-w or --cwd says where the program starts",
+};
+
 const shell = ["sh", "-c", "exec $(command -v bash || echo sh)"];
 
 export async function runCommand(args: string[], context: CommandContext): Promise<number | undefined> {
   const { own, words } = splitAtProgram(args);
-  const { values, positionals } = readArgs(own, runUsage, options);
+  const { values, positionals } = readArgs(own, runUsage, options, otherOptions);
   if (values.help) return showUsage(runUsage, context);
   const { tty = false, json = false, keep = false, sync = false } = values;
   if (words.length === 0 && !tty && positionals.length === 0)
@@ -99,8 +111,37 @@ export async function runCommand(args: string[], context: CommandContext): Promi
     user: values.user,
   };
   // One request is enough, unless something must happen between the sandbox and the program.
-  if (volumes.length === 0 && !tty) return inOneRequest(daemon, wanted, context);
-  return stepByStep(daemon, wanted, context);
+  const run = volumes.length === 0 && !tty ? inOneRequest : stepByStep;
+  return run(daemon, wanted, context).catch((error) => {
+    throw args.includes("--") ? inOwnWords(error) : inOwnWords(error, [...positionals, ...words]);
+  });
+}
+
+/** options by the members that the API calls them */
+const optionsOf = new Map([
+  ["name", "--name"],
+  ["env", "--env"],
+  ["vcpus", "--cpus"],
+  ["memory", "--memory"],
+  ["timeout", "--timeout"],
+  ["mounts", "--drive"],
+  ["ports", "--port"],
+]);
+
+/**
+ * A refusal with the names and units of the options, in place of the API's. `written`: the words of a command line
+ * without "--", whose first one was taken for an image.
+ */
+export function inOwnWords(error: unknown, written: string[] = []): unknown {
+  if (!(error instanceof Refusal)) return error;
+  const message = error.message
+    .replace(/`(?:sandbox\.)?(\w+)[^`]*`/, (whole, field: string) => optionsOf.get(field) ?? whole)
+    .replace(/(--memory should be .= \d+)/, "$1m")
+    .replace(/(?<=--timeout should be .= )(\d+)(?: ms)?/, (_, length: string) => durationInWords(Number(length)));
+  const [image = ""] = written;
+  const isProgram = /^[\w.+-]+$/.test(image) && message.includes(`image "${image}" is not here`);
+  const hint = `to run "${image}" in the default image: sandkeep run -- ${written.map(shellWord).join(" ")}`;
+  return new CliError(message, isProgram ? hint : undefined);
 }
 
 interface Wanted {
@@ -123,7 +164,7 @@ async function inOneRequest(daemon: Daemon, wanted: Wanted, context: CommandCont
   const body = { sandbox, program: startOf(wanted, context), keep, encoding: encodingOf(json) };
   const lines = daemon.client.lines("runProgram", { query: daemon.scope, body, signal: left.signal });
   const first = lines.next();
-  const { code: ending, made } = await finished(daemon.ask(runningOf(wanted.words), first), context.signals);
+  const { code: ending, made } = await finished(startedOf(daemon, wanted.words, first), context.signals);
   if (made.done || made.value.type !== "started") throw new CliError("Cannot run it: the daemon says nothing about it");
   const { command, sandbox: there } = made.value;
   let isGone = keep;
@@ -174,13 +215,15 @@ async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContex
   }
 }
 
-function announce({ name, ports }: Made, keep: boolean, { warn }: CommandContext): void {
+function announce({ name, ports, timeout }: Made, keep: boolean, { warn }: CommandContext): void {
   for (const { port, url } of ports) warn(`Port ${port} is at ${url}`);
-  if (keep) warn(`The sandbox is "${name}"; it stays`);
+  if (keep) warn(`The sandbox is "${name}"; it stays, and is stopped after ${durationInWords(timeout)} (--timeout)`);
 }
 
 interface Made {
   name: string;
+  /** ms */
+  timeout: number;
   ports: { port: number; url: string | null }[];
 }
 

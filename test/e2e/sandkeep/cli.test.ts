@@ -81,7 +81,7 @@ test("a run that is killed deletes its sandbox, and gives the terminal back", as
 
 test("a kept sandbox is listed, used, stopped and deleted by its name", async () => {
   expect((await cli.run(["run", "--keep", "--name", "kept", "--", "sh", "-c", "echo one > file"])).code).toBe(0);
-  expect((await cli.run(["ls"])).stdout).toMatch(/^NAME +STATE +IMAGE.*\nkept +running +/);
+  expect((await cli.run(["ls"])).stdout).toMatch(/^NAME +STATE +IMAGE.* ENDS IN +PORTS\nkept +running .* \d+[ms] +/);
   expect((await cli.run(["ls", "-q"])).stdout).toBe("kept\n");
   const ran = await cli.run(["exec", "-e", "A=b", "kept", "sh", "-c", "cat file; echo $A; echo bad >&2; exit 4"]);
   expect(ran).toEqual({ code: 4, stdout: "one\nb\n", stderr: "bad\n" });
@@ -130,7 +130,9 @@ test("programs and terminals go on over a restart of the daemon, and no output i
   // Node's raw mode adds a second carriage return, which does not show.
   expect(typing.output.replaceAll("\r", "")).toBe("three\nword\ngot word\n");
   expect(await running.ended, running.output).toBe(9);
-  expect(running.output).toMatch(/^sandkeep: The sandbox is "long"; it stays\r\none\r\ntwo\r\n$/);
+  expect(running.output).toMatch(
+    /^sandkeep: The sandbox is "long"; it stays, and is stopped after 5m \(--timeout\)\r\none\r\ntwo\r\n$/,
+  );
   expect((await cli.run(["rm", "-f", "--snapshots", "long"])).code).toBe(0);
 });
 
@@ -141,9 +143,12 @@ test("errors are sentences with a hint, and name what was probably meant", async
     [["stop", "zzzzzz"], /^sandkeep: Cannot stop "zzzzzz": .+\nhint: sandkeep ls lists them\n$/],
     [["run", "none:1"], /^sandkeep: Cannot run the image's command: /],
     [["run", "none:1", "sh"], /^sandkeep: Cannot run "sh": /],
+    [["run", "echo", "hi"], /^sandkeep: Cannot run "hi": .+ is not here.+\nhint: .+: sandkeep run -- echo hi\n$/],
+    [["run", "--cpus", "9999", "--", "true"], /^sandkeep: Cannot run "true": Invalid request: --cpus should be <= \d+/],
+    [["run", "--rm", "--", "true"], /^sandkeep: Unknown option '--rm'\nhint: run deletes its sandbox .+\n$/],
+    [["shell", "spelled"], /^sandkeep: Cannot open a shell in "spelled": .+\nhint: sandkeep exec -i spelled sh .+\n$/],
     [["run", "-it"], /^sandkeep: Cannot use -t: .+\nhint: leave out -t/],
     [["run", "--memory", "lots", "--", "true"], /^sandkeep: Cannot use --memory "lots": it must be a size/],
-    [["run", "--", "no-such-program"], /^sandkeep: Cannot run "no-such-program": /],
     [["lss"], /^sandkeep: Cannot do "lss": there is no such command\nhint: Did you mean "ls"\?/],
     [["restart"], /^sandkeep: Cannot do "restart": there is no such command\nhint: sandkeep stop .+\n$/],
     [["ls", "--sate", "running"], /^sandkeep: Unknown option '--sate'\. Did you mean "--state"\?/],
@@ -153,6 +158,21 @@ test("errors are sentences with a hint, and name what was probably meant", async
     const ran = await cli.run([...args]);
     expect(ran, args.join(" ")).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(words) });
   }
+  const missing = [
+    [["run", "--", "no-such-program"], /^sandkeep: Cannot run "no-such-program": [^:]+\n$/],
+    [
+      ["exec", "spelled", "echo hi && pwd"],
+      /^sandkeep: Cannot run "echo hi && pwd": .+\nhint: .+: sh -c 'echo hi && pwd'\n$/,
+    ],
+  ] as const;
+  for (const [args, words] of missing)
+    expect(await cli.run([...args]), args.join(" ")).toMatchObject({ code: 127, stderr: expect.stringMatching(words) });
+  const late = await cli.run(["run", "--timeout", "1s", "--", "sleep", "1000"]);
+  expect(late).toMatchObject({
+    code: 137,
+    stderr:
+      "sandkeep: The program was ended: the sandbox's time of 1s was over; sandkeep run --timeout gives a sandbox more\n",
+  });
   // A failed run leaves no sandbox behind.
   expect((await cli.run(["ls", "-q"])).stdout).toBe("spelled\n");
   expect((await cli.run(["rm", "-f", "spelled"])).code).toBe(0);
