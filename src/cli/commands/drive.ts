@@ -5,6 +5,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
+import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, paperOf, table } from "../print/table.ts";
 import { bytesOf } from "../units.ts";
@@ -79,10 +80,15 @@ async function list(daemon: Daemon, json: boolean, context: CommandContext): Pro
   if (json) return context.print(plainJson(found)) as undefined;
   const rows = found.map((each) => [
     each.name,
-    sizeInWords(each.maxSize),
+    limitInWords(each.maxSize),
     each.sandbox ?? "-",
     briefly(context.now() - each.createdAt),
   ]);
   for (const line of table(["NAME", "SIZE", "SANDBOX", "AGE"], rows, paperOf(context.output, context.environment)))
     context.print(line);
+}
+
+/** in the units that --size takes; sizes that other clients chose may have no whole number of these */
+function limitInWords(bytes: number): string {
+  return bytes % 2 ** 20 === 0 ? memoryInWords(bytes / 2 ** 20) : sizeInWords(bytes);
 }

@@ -26,7 +26,7 @@ test("a drive is made, mounted, resized, copied and deleted", async () => {
   expect((await cli.run(["drive", "fork", "cache", "other"])).stdout).toBe("other\n");
   expect((await cli.run(["run", "--drive", "other:/x", "--", "cat", "/x/file"])).stdout).toBe("kept\n");
   expect(await cli.json(["drive", "resize", "cache", "--size", "128m"])).toMatchObject({ maxSize: 128 * 2 ** 20 });
-  expect((await cli.run(["drive", "ls"])).stdout).toMatch(/^NAME +SIZE +SANDBOX +AGE\nother .*\ncache +134\.2 MB +- /);
+  expect((await cli.run(["drive", "ls"])).stdout).toMatch(/^NAME +SIZE +SANDBOX +AGE\nother .*\ncache +128 MiB +- /);
   expect((await cli.run(["drive", "rm", "cache"])).stdout).toBe("cache\n");
   expect((await cli.run(["drive", "rm", "cache"])).stderr).toMatch(/^sandkeep: Cannot delete the drive "cache": /);
   expect((await cli.run(["run", "--drive", "cache", "--", "true"])).stderr).toMatch(/^sandkeep: Cannot use --drive /);
