@@ -43,6 +43,7 @@ export async function image(args: string[], context: CommandContext): Promise<un
   const { openSeal } = await import("./daemon/secrets.ts");
   const { lockIfFree } = await import("./store/engines/directory-lock.ts");
   const { redrawn } = await import("./cli/print/output.ts");
+  const { paperOf } = await import("./cli/print/table.ts");
   const config = readConfig([], process.env);
   await imageCommand(args, {
     async open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep", create }) {
@@ -64,6 +65,7 @@ export async function image(args: string[], context: CommandContext): Promise<un
       return registryAccess({ ...config, dataDir: path, seal, roots: egressSettingsOf(config).roots, warn });
     },
     input,
+    paper: paperOf(context.output, process.env),
     print,
     progress: (line) => void context.write(errors, `${line}\n`),
     ...(errors.isTTY && {

@@ -5,6 +5,7 @@ import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import type { ImageStores } from "../../runtime/linux/oci/import.ts";
+import { briefly, type Paper, table } from "../print/table.ts";
 import { shown } from "./shown.ts";
 
 type Stores = Pick<ImageStores, "images" | "layers">;
@@ -19,7 +20,18 @@ export async function described({ images, layers }: Stores, image: ImageRecord):
   return `${image.name}${owner}  ${count} ${count === 1 ? "layer" : "layers"}  ${megabytes(total)}${common}  ${when}`;
 }
 
-/** a list of the images as JSON, with what `described` shows */
+/** a table of the images; `now` in ms */
+export async function listed(stores: Stores, images: ImageRecord[], paper: Paper, now: number): Promise<string[]> {
+  const rows = images.map(async (image) => {
+    const { total, shared } = await sizesOf(stores, image);
+    const { name, owner = "-", parts, layers, createdAt } = image;
+    const sizes = [megabytes(total), shared > 0 ? megabytes(shared) : "-"];
+    return [name, owner, String(parts?.length ?? layers.length), ...sizes, briefly(now - createdAt)];
+  });
+  return table(["NAME", "TEAM", "LAYERS", "SIZE", "SHARED", "AGE"], await Promise.all(rows), paper);
+}
+
+/** a list of the images as JSON, with what the table shows */
 export async function listedAsJson(stores: Stores, images: ImageRecord[]): Promise<string> {
   const rows = images.map(async (image) => {
     const { name, owner, digest, parts, layers, createdAt } = image;

@@ -12,9 +12,10 @@ import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
 import { optionProblem } from "../args.ts";
 import { recipes } from "../image-recipes.ts";
+import type { Paper } from "../print/table.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 import { type PullContext, pull } from "./image-pull.ts";
-import { described, history, imageNamed, inspected, listedAsJson } from "./image-show.ts";
+import { described, history, imageNamed, inspected, listed, listedAsJson } from "./image-show.ts";
 import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
@@ -60,6 +61,8 @@ export interface ImageContext extends Omit<PullContext, "registries"> {
   /** `create`: makes a missing data directory */
   open(places: { dataDir: string | undefined; runDir: string | undefined; create: boolean }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
+  /** what tables are printed on; default no terminal */
+  paper?: Paper;
   print(line: string): void;
 }
 
@@ -192,7 +195,8 @@ const commands: Record<string, ImageCommand> = {
 async function list({ store, context, values }: Job): Promise<void> {
   const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
   if (values.json) return context.print(await listedAsJson(store, images));
-  for (const image of images) context.print(await described(store, image));
+  const { paper = { colours: false } } = context;
+  for (const line of await listed(store, images, paper, Date.now())) context.print(line);
 }
 
 async function remove({ store, context, values, operand }: Job): Promise<void> {
