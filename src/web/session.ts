@@ -5,6 +5,7 @@
 
 import { signal } from "@preact/signals";
 import { ApiError, SandkeepClient } from "../client/client.ts";
+import { visible } from "./text.ts";
 
 export interface Visitor {
   team: string;
@@ -59,7 +60,7 @@ export async function signIn(credentials: { key: string } | { once: string }): P
     const response = await reach(new Request("/ui/session", { method: "POST", headers, body }));
     if (await admitted(response.clone())) return;
     const { error } = (await response.json()) as { error?: { message?: string } }; // the daemon's shape of errors
-    signInProblem.value = error?.message ?? "The daemon refused";
+    signInProblem.value = visible(error?.message ?? "The daemon refused");
   } catch {
     signInProblem.value = "The daemon does not answer";
   }
@@ -72,11 +73,10 @@ export async function signOut(): Promise<void> {
   visitor.value = undefined;
 }
 
-/** the daemon's sentence about what went wrong */
+/** the daemon's sentence about what went wrong, which may quote foreign names */
 export function sentence(error: unknown): string {
-  if (error instanceof ApiError)
-    return error.requestId ? `${error.message} (request ${error.requestId})` : error.message;
-  return "The daemon does not answer";
+  if (!(error instanceof ApiError)) return "The daemon does not answer";
+  return visible(error.requestId ? `${error.message} (request ${error.requestId})` : error.message);
 }
 
 async function admitted(response: Response): Promise<boolean> {
