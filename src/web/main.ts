@@ -5,15 +5,31 @@ import { useEffect } from "preact/hooks";
 import { startLive } from "./data/live.ts";
 import { html } from "./html.ts";
 import { SignIn } from "./pages/sign-in.ts";
+import { Question } from "./parts/dialog.ts";
 import { Frame } from "./parts/frame.ts";
-import { enter, visitor } from "./session.ts";
+import { enter, otherLink, signIn, visitor } from "./session.ts";
 
 function App() {
   const who = visitor.value;
   const isIn = who !== undefined && who !== "unknown";
   useEffect(() => (isIn ? startLive() : undefined), [isIn]);
   if (who === "unknown") return html`<p class="waiting" role="status">Connecting …</p>`;
-  return isIn ? html`<${Frame} />` : html`<${SignIn} />`;
+  return isIn ? html`<${Frame} /><${OtherLink} />` : html`<${SignIn} />`;
+}
+
+/** asks before a link, which anybody may have sent, replaces the session of this browser */
+function OtherLink() {
+  if (!otherLink.value) return null;
+  const { once, text } = otherLink.value;
+  const close = () => {
+    otherLink.value = undefined;
+  };
+  const replace = async () => {
+    await signIn({ once, replace: true });
+    // What this page has read belongs to the session before.
+    if (visitor.value !== undefined) location.reload();
+  };
+  return html`<${Question} title="Replace your session?" text=${text} verb="Sign in with the link" act=${() => void replace()} close=${close} />`;
 }
 
 const place = document.getElementById("app");

@@ -17,6 +17,8 @@ const place = "sandkeep.binding";
 
 /** "unknown" until the daemon has answered; undefined when signed out */
 export const visitor = signal<Visitor | "unknown" | undefined>("unknown");
+/** a link of another key than the one that this browser is signed in with; undone until somebody agrees */
+export const otherLink = signal<{ once: string; text: string } | undefined>(undefined);
 /** why the last attempt to sign in failed */
 export const signInProblem = signal("");
 /** whether the last request reached the daemon, and since when it did not */
@@ -52,15 +54,18 @@ export async function enter(): Promise<void> {
   await admitted(await reach(new Request("/ui/session", { headers: { "x-sandkeep-session": binding() } })));
 }
 
-export async function signIn(credentials: { key: string } | { once: string }): Promise<void> {
+/** a link replaces the session of another key only with `replace` */
+export async function signIn(credentials: { key: string } | { once: string; replace?: true }): Promise<void> {
   signInProblem.value = "";
-  const headers = { "content-type": "application/json" };
+  const headers = { "content-type": "application/json", ...(binding() && { "x-sandkeep-session": binding() }) };
   try {
     const body = JSON.stringify(credentials);
     const response = await reach(new Request("/ui/session", { method: "POST", headers, body }));
     if (await admitted(response.clone())) return;
     const { error } = (await response.json()) as { error?: { message?: string } }; // the daemon's shape of errors
-    signInProblem.value = visible(error?.message ?? "The daemon refused");
+    const text = visible(error?.message ?? "The daemon refused");
+    if (response.status === 409 && "once" in credentials) otherLink.value = { once: credentials.once, text };
+    else signInProblem.value = text;
   } catch {
     signInProblem.value = "The daemon does not answer";
   }

@@ -50,6 +50,15 @@ test("a link signs in once, and then the key does", async () => {
   await again.page.getByLabel("Paste an API key").fill(daemon().key);
   await again.page.keyboard.press("Enter");
   await again.page.getByText("There is no sandbox yet").waitFor();
+
+  // A link of another key, which anybody may have sent, asks before it replaces the session.
+  const { secret } = await client.call("createKey", { body: { name: "other" } });
+  const other = await signInLink({ ...daemon(), key: secret });
+  await again.page.goto(`${daemon().url}/ui/sandboxes`);
+  await again.page.goto(other);
+  await again.page.getByRole("dialog", { name: "Replace your session?" }).getByText("and the link is for").waitFor();
+  await again.page.getByRole("button", { name: "Cancel" }).click();
+  await again.page.getByText("There is no sandbox yet").waitFor();
   await Promise.all([page, again.page].map((each) => each.context().close()));
 });
 

@@ -5,7 +5,7 @@
  *   GET    /                a browser is led to the dashboard; programs get the welcome text of server.ts
  *   GET    /ui/…            the page, whatever the path; the page's router reads it
  *   GET    /ui/v/<hash>/…   scripts and styles, which never change under their address
- *   POST   /ui/session      {"key"} or {"once"}: signs in
+ *   POST   /ui/session      {"key"} or {"once"}: signs in; a link replaces the session of another key only with "replace"
  *   GET    /ui/session      renews the session of a visitor
  *   DELETE /ui/session      signs out
  *   POST   /ui/links        with a key: a link that signs a browser in once
@@ -14,10 +14,10 @@
 
 import { Hono } from "hono";
 import { z } from "zod";
-import { isSandkeepError } from "../../core/model/errors.ts";
+import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
-import { BrowserSessions, type OpenedSession, senderOf } from "../kit/browser-sessions.ts";
+import { BrowserSessions, type OpenedSession, type Sender, senderOf } from "../kit/browser-sessions.ts";
 import type { ApiDialect, Example, ExamplePlace, Service } from "../kit/dialect.ts";
 import { addressOf, bodyText, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
@@ -33,7 +33,7 @@ export interface Dashboard extends ApiDialect {
 
 const credentials = z.union([
   z.strictObject({ key: z.string().min(1).max(8192) }),
-  z.strictObject({ once: z.string().regex(/^[0-9a-f]{32}$/) }),
+  z.strictObject({ once: z.string().regex(/^[0-9a-f]{32}$/), replace: z.boolean().default(false) }),
 ]);
 const longestBody = 16_384;
 /** they become part of lines that people paste into shells, so they must be safe there */
@@ -63,11 +63,24 @@ export function createDashboard(
       headers,
     );
   };
+  /** refuses a link of another key than that of the browser's session: anybody may have sent the link */
+  const requireSameKey = async (once: string, sender: Sender) => {
+    const wanted = links.peek(once);
+    if (!wanted || !sessions.isUsedBy(sender)) return;
+    const present = await sessions.authenticate(sender).catch((error) => {
+      if (!isSandkeepError(error, "unauthenticated")) throw error;
+    });
+    if (!present || (present.teamId === wanted.teamId && present.keyId === wanted.keyId)) return;
+    const words = ({ teamId, keyId }: Caller) => `key ${keyId} of team ${teamId}`;
+    const message = `This browser is signed in with ${words(present)}, and the link is for ${words(wanted)}`;
+    throw new SandkeepError("conflict", message);
+  };
   app.get("/", (c) => c.redirect("/ui/"));
   app.post("/ui/session", async (c) => {
     const sender = senderOf(c.req.raw);
     sessions.requireOwnPage(sender);
     const given = parsed(credentials, jsonOf(await bodyText(c.req.raw, longestBody)));
+    if ("once" in given && !given.replace) await requireSameKey(given.once, sender);
     const known =
       "once" in given ? links.redeem(given.once) : await core.access.authenticate(given.key, addressOf(c.req.raw));
     const caller = await core.access.signIn(known);

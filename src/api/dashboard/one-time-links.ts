@@ -25,10 +25,16 @@ export class OneTimeLinks {
     return { code, expiresAt };
   }
 
-  redeem(code: string): Caller {
+  /** whom a valid link signs in; the link stays valid */
+  peek(code: string): Caller | undefined {
     const link = this.#open.get(code);
+    return link && link.expiresAt > this.#clock() ? link.caller : undefined;
+  }
+
+  redeem(code: string): Caller {
+    const caller = this.peek(code);
     this.#open.delete(code);
-    if (link && link.expiresAt > this.#clock()) return link.caller;
+    if (caller) return caller;
     throw new SandkeepError("unauthenticated", "Cannot sign in: the link was used before, or has expired");
   }
 }
