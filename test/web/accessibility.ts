@@ -32,7 +32,8 @@ async function problemsInPage(rules: string[]): Promise<string[]> {
   };
   const runOnly = rules.length > 0 ? { runOnly: { type: "rule", values: rules } } : {};
   const { violations } = await checker.run(document, { resultTypes: ["violations"], ...runOnly });
-  const isWide = document.documentElement.scrollWidth > innerWidth;
+  const lists = [document.documentElement, ...document.querySelectorAll(".connections")];
+  const isWide = lists.some(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
   return [
     ...violations.map(
       ({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`,

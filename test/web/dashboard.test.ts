@@ -245,6 +245,14 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await page.getByText("Time line as a table").click();
   await page.getByRole("cell", { name: "echo early" }).waitFor();
 
+  // No policy opens such an address, so that nothing offers to.
+  const program = `require("net").connect(80, "169.254.169.254").on("error", () => process.exit())`;
+  await client.call("startCommand", { params, body: { command: "node", args: ["-e", program] } });
+  await at("egress");
+  const lines = page.getByLabel("Connections").getByRole("listitem");
+  await lines.filter({ hasText: "is link-local" }).first().waitFor();
+  expect(await lines.filter({ hasText: "is link-local" }).getByRole("button").count()).toBe(0);
+
   await at("usage");
   await page.getByRole("img", { name: /^Memory/ }).waitFor();
   await expectHarmless(page);

@@ -1,46 +1,47 @@
-/** The newest lines of a session's egress log. Lines that were read once are kept, so that each read asks only for new ones. */
+/** The newest lines of sessions' egress logs. Lines that were read once are kept, so that each read asks only for new ones. */
 
 import type { Output } from "../../client/types.ts";
 import { client } from "../session.ts";
+import { sumOf, type Traffic } from "./verdict.ts";
 
-export type EgressLine = Output<"readEgressLog">["events"][number];
+export type EgressLine = Output<"readEgressLog">["events"][number] & { sessionId: string };
 
 export interface EgressLog {
   /** oldest first */
   lines: readonly EgressLine[];
-  bytesIn: number;
-  bytesOut: number;
+  /** with the hosts that programs reached */
+  hosts: Traffic;
+  /** from outside through the sandbox's ports */
+  ports: Traffic;
 }
 
 const mostLines = 1000;
+const mostLogs = 50;
 
-/** of the session that was read last */
-let kept = { session: "", after: 0, log: empty() };
-let reading: { session: string; log: Promise<EgressLog> } | undefined;
+/** by session; the oldest ones give way */
+const kept = new Map<string, { after: number; log: EgressLog }>();
+const reading = new Map<string, Promise<EgressLog>>();
 
 /** several views that ask at the same time share one read */
 export function readEgress(session: string): Promise<EgressLog> {
-  if (reading?.session !== session) {
-    const log = readOn(session).finally(() => {
-      if (reading?.log === log) reading = undefined;
-    });
-    reading = { session, log };
-  }
-  return reading.log;
+  const log = reading.get(session) ?? readOn(session).finally(() => reading.delete(session));
+  reading.set(session, log);
+  return log;
 }
 
 async function readOn(session: string): Promise<EgressLog> {
-  let { after, log } = kept.session === session ? kept : { after: 0, log: empty() };
+  let { after, log } = kept.get(session) ?? { after: 0, log: emptyLog };
   for (;;) {
     const query = { after, limit: 1000 };
-    const page = await client.call("readEgressLog", { params: { session }, query });
-    log = { lines: [...log.lines, ...page.events].slice(-mostLines), ...page.totals.payload };
-    after = page.next;
-    kept = { session, after, log };
-    if (!page.more) return log;
+    const { events, hosts, ports, next, more } = await client.call("readEgressLog", { params: { session }, query });
+    const lines = [...log.lines, ...events.map((each) => ({ ...each, sessionId: session }))].slice(-mostLines);
+    log = { lines, hosts: sumOf(hosts), ports: sumOf(ports) };
+    after = next;
+    kept.set(session, { after, log });
+    const [oldest = ""] = kept.keys();
+    if (kept.size > mostLogs) kept.delete(oldest);
+    if (!more) return log;
   }
 }
 
-function empty(): EgressLog {
-  return { lines: [], bytesIn: 0, bytesOut: 0 };
-}
+export const emptyLog: EgressLog = { lines: [], hosts: sumOf([]), ports: sumOf([]) };

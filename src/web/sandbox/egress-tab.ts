@@ -5,6 +5,7 @@ import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { type EgressLine, readEgress } from "../data/egress-log.ts";
 import { now } from "../data/live.ts";
+import { isAllowable, sumOf, type Traffic, type Verdict, verdictOf } from "../data/verdict.ts";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
@@ -28,49 +29,72 @@ interface Asked {
 export function EgressTab({ value }: TabProps) {
   const { state, session } = value;
   const turn = state === "running" ? Math.floor(now.value / every) : 0;
-  const params = { session: session.id };
   const answer = useAnswer(`${session.id} ${turn}`, () => readEgress(session.id));
   const [asked, setAsked] = useState<Asked | undefined>(undefined);
   const ask = async (line?: EgressLine) => {
+    const params = { session: line?.sessionId ?? session.id };
     const suggestion = await act("Cannot suggest a policy", () => client.call("suggestPolicy", { params }));
     setAsked(suggestion && { suggestion, ...(line && { line }) });
   };
   const stretch = chosenStretch();
-  const lines = (answer.value?.lines ?? []).filter(({ at }) => touches(stretch, Number(at))).toReversed();
-  const refused = lines.filter(({ allowed }) => allowed === false).length;
-  const canAllow = state === "running";
+  const logs = answer.value ? [answer.value] : [];
+  const lines = logs
+    .flatMap((log) => log.lines)
+    .filter(({ at }) => touches(stretch, Number(at)))
+    .toReversed();
+  const count = (verdict: Verdict) => lines.filter((line) => verdictOf(line) === verdict).length;
+  const [refused, failed] = [count("refused"), count("failed")];
+  const ports = sumOf(logs.map((each) => each.ports));
+  // No policy allows more than allow-all.
+  const canAllow = state === "running" && session.networkPolicy.mode !== "allow-all";
+  const canSuggest = canAllow && lines.some((line) => line.sessionId === session.id && isAllowable(line));
+  const row = (each: EgressLine) =>
+    html`<${Connection} key=${`${each.sessionId} ${each.id}`} line=${each} allow=${canAllow && isAllowable(each) ? ask : undefined} />`;
   return html`<div class="ph">
-      <b>${lines.length - refused} allowed</b><span class=${refused > 0 ? "problem" : ""}>${refused} refused</span>
-      ${answer.value && html`<span class="num">${size(answer.value.bytesIn)} in · ${size(answer.value.bytesOut)} out</span>`}
-      <span class="r">${refused > 0 && canAllow && html`<button type="button" onClick=${() => void ask()}>Suggest a policy…</button>`}</span>
+      <b>${count("allowed")} allowed</b>${failed > 0 && html`<span>${failed} failed</span>`}
+      <span class=${refused > 0 ? "problem" : ""}>${refused} refused</span>
+      ${logs.length > 0 && !stretch && html`<span class="num">${trafficWords(sumOf(logs.map(({ hosts }) => hosts)))}</span>`}
+      ${ports.bytesIn + ports.bytesOut > 0 && !stretch && html`<span class="num wide">through ports: ${trafficWords(ports)}</span>`}
+      <span class="r">${canSuggest && html`<button type="button" onClick=${() => void ask()}>Suggest a policy…</button>`}</span>
     </div>
     <${Unanswered} answer=${answer} />
     ${answer.value && lines.length === 0 && html`<p class="empty">Nothing has tried to reach the network ${stretch ? "in this time" : "in this session"}.</p>`}
     ${
       lines.length > 0 &&
       html`<ul class="connections" aria-label="Connections" tabindex="0">
-        ${lines.map((each) => html`<${Connection} key=${each.id} line=${each} allow=${canAllow ? ask : undefined} />`)}
+        ${lines.map(row)}
       </ul>`
     }
     ${asked && html`<${Suggestion} value=${value} suggestion=${asked.suggestion} only=${asked.line} close=${() => setAsked(undefined)} />`}`;
 }
 
+function trafficWords({ bytesIn, bytesOut }: Traffic): string {
+  return `${size(bytesIn)} in · ${size(bytesOut)} out`;
+}
+
+const marks: Record<Exclude<Verdict, "refused">, string> = { allowed: "✓", failed: "✕", closed: "·", unseen: "…" };
+
 function Connection({ line, allow }: { line: EgressLine; allow: ((line: EgressLine) => void) | undefined }) {
   const text = (name: string) => visible(typeof line[name] === "string" ? line[name] : "");
   const number = (name: string) => (typeof line[name] === "number" ? line[name] : 0);
-  const isRefused = line.allowed === false;
+  const verdict = verdictOf(line);
+  const isRefused = verdict === "refused";
   const where = [text("name") || text("address"), number("port") > 0 ? `:${number("port")}` : ""].join("");
   const count = number("count");
   const request = [text("protocol"), text("method"), text("path"), count > 1 ? `×${count}` : ""];
   const words = [request.filter((word) => word !== "").join(" "), text("program")].filter((word) => word !== "");
+  const missing = number("dropped") + number("forgotten");
+  const why = isRefused ? text("reason") : text("failure");
   return html`<li class=${isRefused ? "refused" : ""}>
     <span class="when">${clock(number("at"))}</span>
-    <span class=${isRefused ? "verdict fail" : "verdict"}>${isRefused ? html`<${Icon} name="refused" />` : "✓"}<span class="unseen">${isRefused ? "refused" : "allowed"}</span></span>
-    <span class="mono cut">${where} <span class="quiet">${words.join(" · ")}</span></span>
-    <span class="num quiet">${isRefused ? "" : `${size(number("bytesIn"))} / ${size(number("bytesOut"))}`}</span>
+    <span class=${isRefused ? "verdict fail" : "verdict"}>${isRefused ? html`<${Icon} name="refused" />` : marks[verdict]}<span class="unseen">${verdict}</span></span>
     ${
-      isRefused &&
-      html`<span class="why">${text("reason")}</span>${allow && html`<button type="button" class="small" onClick=${() => allow(line)}>Allow…</button>`}`
+      verdict === "unseen"
+        ? html`<span class="quiet">${missing} ${line.dropped === undefined ? "lines that are no longer kept" : "decisions, too many at once"}</span>`
+        : html`<span class="mono cut">${where} <span class="quiet">${words.join(" · ")}</span></span>
+          <span class="num quiet">${number("ended") > 0 ? `${size(number("bytesIn"))} / ${size(number("bytesOut"))}` : ""}</span>`
     }
+    ${why !== "" && html`<span class=${isRefused ? "because why" : "because quiet"}>${why}</span>`}
+    ${allow && html`<button type="button" class="small" onClick=${() => allow(line)}>Allow…</button>`}
   </li>`;
 }

@@ -44,6 +44,7 @@ export function Suggestion({ value: { name, session }, suggestion, only, close }
     await reread(name);
   };
   const hasNews = added.domains.length + added.cidrs.length > 0;
+  const isAllowed = only !== undefined && [...domains, ...cidrs].some(isWanted);
   const json = JSON.stringify(suggestion.networkPolicy, null, 2);
   const kept = [...domains, ...cidrs];
   return html`<section class="suggestion" aria-label="Suggested policy">
@@ -56,7 +57,7 @@ export function Suggestion({ value: { name, session }, suggestion, only, close }
       ${
         hasNews
           ? !hasRules && html`<button type="button" class="primary" onClick=${apply}>Apply to ${visible(name)}</button>`
-          : html`<span>${only ? "No policy can allow this connection." : "There is nothing to add."}</span>`
+          : html`<span>${only && !isAllowed ? "No policy can allow this connection." : "The policy allows it already."}</span>`
       }
       <button type="button" onClick=${() => void copy(json)}>Copy as JSON</button>
       <button type="button" onClick=${close}>Close</button>
