@@ -253,6 +253,18 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await lines.filter({ hasText: "is link-local" }).first().waitFor();
   expect(await lines.filter({ hasText: "is link-local" }).getByRole("button").count()).toBe(0);
 
+  // After a stop and a resume, the session before is still there, under its name.
+  await page.goto(`${daemon().url}/ui/keys`);
+  await client.call("stopSession", { params });
+  await client.call("resumeSandbox", { params });
+  await at("egress");
+  await lines.filter({ hasText: "is link-local" }).first().waitFor();
+  await lines.filter({ hasText: /^session / }).waitFor();
+  await at("commands");
+  await page.getByRole("button", { name: "echo early" }).click();
+  await page.getByLabel("Output").getByText("early").waitFor();
+  await page.getByRole("img", { name: /^Time line: 2 sessions, / }).waitFor();
+
   await at("usage");
   await page.getByRole("img", { name: /^Memory/ }).waitFor();
   await expectHarmless(page);

@@ -1,4 +1,4 @@
-/** The commands of a session, the output of one of them, and a line to run another. */
+/** The commands of a sandbox, the output of one of them, and a line to run another. */
 
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
@@ -8,7 +8,8 @@ import { Exit } from "../parts/exit.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
 import { clock, commandLine, took } from "../text.ts";
-import { CommandOutput } from "./command-output.ts";
+import { type Command, CommandOutput } from "./command-output.ts";
+import { OfSessions, whenWords } from "./of-sessions.ts";
 import type { TabProps } from "./sandbox-view.ts";
 import { chosenStretch } from "./tape.ts";
 import { touches } from "./tape-scale.ts";
@@ -47,10 +48,10 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
         </form>`
       }
       <${Unanswered} answer=${history} />
-      ${history.value && shown.length === 0 && html`<p class="empty">No command has run ${stretch ? "in this time" : "in this session"}.</p>`}
+      ${history.value && shown.length === 0 && html`<p class="empty">No command has run ${whenWords(stretch !== undefined, history.value)}.</p>`}
       <ul class="commands">
-        ${shown.map(
-          (each) => html`<li key=${each.id}>
+        <${OfSessions} items=${shown} current=${session.id} history=${history.value}
+          row=${(each: Command) => html`<li key=${each.id}>
             <button
               type="button" aria-pressed=${each.id === open ? "true" : "false"}
               onClick=${() => setParameters({ command: each.id })}
@@ -59,8 +60,8 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
               <span class="num">${took((each.endedAt ?? now.value) - each.startedAt)}</span>
               <span class="num quiet">${clock(each.startedAt)}</span>
             </button>
-          </li>`,
-        )}
+          </li>`}
+        />
       </ul>
     </div>
     <div class="pane">${

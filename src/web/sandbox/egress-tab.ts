@@ -1,4 +1,4 @@
-/** The outbound connections of a session, and the narrowest policy that allows what was refused, as a difference. */
+/** The outbound connections of a sandbox, and the narrowest policy that allows what was refused, as a difference. */
 
 import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
@@ -12,6 +12,7 @@ import { Unanswered } from "../parts/answered.ts";
 import { Icon } from "../parts/icon.ts";
 import { client } from "../session.ts";
 import { clock, size, visible } from "../text.ts";
+import { OfSessions, whenWords } from "./of-sessions.ts";
 import type { TabProps } from "./sandbox-view.ts";
 import { Suggestion } from "./suggestion.ts";
 import { chosenStretch } from "./tape.ts";
@@ -26,7 +27,7 @@ interface Asked {
   line?: EgressLine;
 }
 
-export function EgressTab({ value }: TabProps) {
+export function EgressTab({ value, history }: TabProps) {
   const { state, session } = value;
   const turn = state === "running" ? Math.floor(now.value / every) : 0;
   const answer = useAnswer(`${session.id} ${turn}`, () => readEgress(session.id));
@@ -37,7 +38,7 @@ export function EgressTab({ value }: TabProps) {
     setAsked(suggestion && { suggestion, ...(line && { line }) });
   };
   const stretch = chosenStretch();
-  const logs = answer.value ? [answer.value] : [];
+  const logs = [...(history.value?.earlier ?? []), ...(answer.value ? [answer.value] : [])];
   const lines = logs
     .flatMap((log) => log.lines)
     .filter(({ at }) => touches(stretch, Number(at)))
@@ -58,11 +59,11 @@ export function EgressTab({ value }: TabProps) {
       <span class="r">${canSuggest && html`<button type="button" onClick=${() => void ask()}>Suggest a policy…</button>`}</span>
     </div>
     <${Unanswered} answer=${answer} />
-    ${answer.value && lines.length === 0 && html`<p class="empty">Nothing has tried to reach the network ${stretch ? "in this time" : "in this session"}.</p>`}
+    ${answer.value && lines.length === 0 && html`<p class="empty">Nothing has tried to reach the network ${whenWords(stretch !== undefined, history.value)}.</p>`}
     ${
       lines.length > 0 &&
       html`<ul class="connections" aria-label="Connections" tabindex="0">
-        ${lines.map(row)}
+        <${OfSessions} items=${lines} current=${session.id} history=${history.value} row=${row} />
       </ul>`
     }
     ${asked && html`<${Suggestion} value=${value} suggestion=${asked.suggestion} only=${asked.line} close=${() => setAsked(undefined)} />`}`;

@@ -2,8 +2,7 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Answer } from "../data/answer.ts";
-import { type History, useHistory } from "../data/history.ts";
+import { type History, type HistoryAnswer, useHistory } from "../data/history.ts";
 import { progress, reread, type Sandbox, sandbox } from "../data/live.ts";
 import { cursor, neighbour } from "../data/selection.ts";
 import { html } from "../html.ts";
@@ -18,7 +17,7 @@ import { Tape } from "./tape.ts";
 
 export interface TabProps {
   value: Sandbox;
-  history: Answer<History>;
+  history: HistoryAnswer;
 }
 
 interface Tab {

@@ -5,8 +5,7 @@
  */
 
 import { useRef, useState } from "preact/hooks";
-import type { Answer } from "../data/answer.ts";
-import type { History } from "../data/history.ts";
+import type { History, HistoryAnswer } from "../data/history.ts";
 import { now, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
@@ -26,14 +25,14 @@ const lanes = { sessions: 2, commands: 21, egress: 39, bottom: 56 };
 
 interface TapeProps {
   value: Sandbox;
-  history: Answer<History>;
+  history: HistoryAnswer;
 }
 
 export function Tape({ value: { session }, history }: TapeProps) {
   const area = useRef<SVGSVGElement>(null);
   const [drag, setDrag] = useState<{ one: number; other: number } | undefined>(undefined);
   if (!history.value) return html`<div class="tape" aria-hidden="true"></div>`;
-  const { sessions, commands, snapshots, lines, refused } = history.value;
+  const { sessions, hasOlder, commands, snapshots, lines, refused } = history.value;
   const end = session.endedAt ?? now.value;
   const all = stretchOf(
     sessions.flatMap(({ startedAt, createdAt }) => startedAt ?? createdAt),
@@ -119,6 +118,7 @@ export function Tape({ value: { session }, history }: TapeProps) {
             <button type="button" class="plain" onClick=${() => choose(undefined)}>Show all</button>`
           : html`<span class="quiet">drag to filter every tab</span>`
       }
+      ${hasOlder && html`<button type="button" class="plain" onClick=${history.readOlder}>Older sessions</button>`}
     </div>
     <details class="as-table"><summary>Time line as a table</summary><${AsTable} value=${history.value} end=${end} /></details>
   </div>`;
