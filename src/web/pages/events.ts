@@ -1,6 +1,7 @@
 /** What has happened in the project, newest first: what the daemon keeps, and everything since this page was opened. */
 
-import { type Change, changes } from "../data/live.ts";
+import { computed } from "@preact/signals";
+import { type Change, changes, everything } from "../data/live.ts";
 import { html } from "../html.ts";
 import { Rows } from "../parts/rows.ts";
 import { pathOf } from "../router.ts";
@@ -13,17 +14,32 @@ const heads = [
   { title: "About", column: "" },
 ];
 
+/** names of sandboxes by their sessions, since events of commands name only the session */
+const owners = computed(() => {
+  const found = new Map<unknown, string>();
+  for (const { sessionId, sandbox } of changes.value) if (typeof sandbox === "string") found.set(sessionId, sandbox);
+  for (const { session, name } of everything.value) found.set(session.id, name);
+  return found;
+});
+
+/** the name of the sandbox that an event is about */
+export function sandboxOf({ sandbox, sessionId }: Change): string | undefined {
+  if (typeof sandbox === "string") return sandbox;
+  return sessionId === undefined ? undefined : owners.value.get(sessionId);
+}
+
 export function EventsPage() {
   return html`<h1 class="unseen">Events</h1><${EventTable} events=${changes.value} none="Nothing has happened since the daemon started." />`;
 }
 
 export function EventTable({ events, none }: { events: readonly Change[]; none: string }) {
   const row = (each: Change) => {
-    const { type, at, sandbox, cursor: _, sandboxId: __, ...rest } = each;
+    const { type, at, sandbox: _, cursor: __, sandboxId: ___, ...rest } = each;
+    const sandbox = sandboxOf(each);
     return html`<tr data-row>
       <td class="c-time mono" title=${date(at)}>${clock(at)}</td>
       <th scope="row" class="c-image">${visible(type)}</th>
-      <td class="c-image">${typeof sandbox === "string" && html`<a href=${pathOf("sandboxes", sandbox)}>${visible(sandbox)}</a>`}</td>
+      <td class="c-image">${sandbox !== undefined && html`<a href=${pathOf("sandboxes", sandbox)}>${visible(sandbox)}</a>`}</td>
       <td class="mono quiet">${visible(
         Object.entries(rest)
           .map(([name, value]) => `${name} ${String(value)}`)

@@ -14,6 +14,7 @@ import { StateMark } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client, isAdmin } from "../session.ts";
 import { clock, date, memory, size, span, visible } from "../text.ts";
+import { sandboxOf } from "./events.ts";
 import { Ends } from "./sandboxes.ts";
 
 const mostRows = 8;
@@ -133,13 +134,20 @@ function Latest() {
   const shown = changes.value.slice(0, mostRows);
   return html`<${Section} title="Latest events" to=${pathOf("events")} none="Nothing has happened since the daemon started.">
     ${shown.map((each: Change) => {
-      const thing = each.sandbox ?? each.drive ?? each.name ?? each.path ?? "";
       return html`<li key=${each.cursor}>
         <span class="num">${clock(each.at)}</span><b>${visible(each.type)}</b>
-        <span class="cut quiet">${visible(String(thing))}${typeof each.exitCode === "number" && ` exited with ${each.exitCode}`}</span><span></span>
+        <span class="cut quiet">${visible(eventWords(each))}</span><span></span>
       </li>`;
     })}
   <//>`;
+}
+
+function eventWords(event: Change): string {
+  const { drive, name, path, exitCode } = event;
+  const sandbox = sandboxOf(event);
+  const what = typeof exitCode === "number" ? `exited with ${exitCode}` : String(drive ?? name ?? path ?? "");
+  if (sandbox === undefined || what === "") return sandbox ?? what;
+  return `${sandbox}: ${what}`;
 }
 
 interface SectionProps {

@@ -193,7 +193,7 @@ function Row({ name }: { name: string }) {
 function Load({ value: { name, state, vcpus, memory: limit } }: { value: Sandbox }) {
   const { load = null, samples = [] } = activityOf(name) ?? {};
   if (load === null || state !== "running") {
-    return html`<td class="c-cpu"></td><td class="c-memory quiet">${memory(limit)}</td>`;
+    return html`<td class="c-cpu"></td><td class="c-memory quiet" title=${`of ${memory(limit)}`}>—</td>`;
   }
   const part = load.memory / (limit * 2 ** 20);
   return html`<td class="c-cpu" title=${`${load.processors.toFixed(2)} of ${vcpus} vCPU`}>

@@ -10,7 +10,7 @@ import { Dialog, Question } from "../parts/dialog.ts";
 import { Icon, type IconName } from "../parts/icon.ts";
 import { StateMark, StateWord } from "../parts/state.ts";
 import { go, pathOf } from "../router.ts";
-import { memory, visible } from "../text.ts";
+import { memory, span, visible } from "../text.ts";
 
 const quarterHour = 15 * 60_000;
 
@@ -81,7 +81,7 @@ export function Header({ value }: { value: Sandbox }) {
       </div>
     </div>
     <dl class="facts">
-      <div><dt>ends in</dt><dd><${Ends} value=${value} /></dd></div>
+      <${End} value=${value} />
       <div><dt>session</dt><dd><button type="button" class="plain" title="Copy the id" onClick=${() => void copy(session.id)}>${session.id.slice(0, 14)}…</button></dd></div>
       <div><dt>image</dt><dd>${visible(image ?? runtime ?? "default")}</dd></div>
       <div><dt>size</dt><dd>${vcpus} vCPU · ${memory(value.memory)}</dd></div>
@@ -90,7 +90,7 @@ export function Header({ value }: { value: Sandbox }) {
       ${madeBy.wire !== null && html`<div><dt>made over</dt><dd>${visible(madeBy.wire)}</dd></div>`}
       ${mounts.map(([path, { drive }]) => html`<div><dt>drive</dt><dd class="mono">${visible(`${drive} → ${path}`)}</dd></div>`)}
     </dl>
-    ${session.endReason !== null && html`<p class="why">${visible(session.endReason)}</p>`}
+    ${session.endReason !== null && html`<p class=${state === "stopped" ? "quiet" : "why"}>${endWords(session)}</p>`}
     ${asking === "menu" && html`<${Menu} acts=${acts} close=${close} />`}
     ${
       asking === "delete" &&
@@ -103,6 +103,18 @@ export function Header({ value }: { value: Sandbox }) {
       />`
     }
   </header>`;
+}
+
+/** when it ends, or whether its files are there when it has ended */
+function End({ value }: { value: Sandbox }) {
+  const { state, session, persistent } = value;
+  if (state === "stopped") return html`<div><dt>files</dt><dd>${persistent ? "kept" : "lost"}</dd></div>`;
+  if (state !== "running" || session.expiresAt === null) return null;
+  return html`<div><dt>ends in</dt><dd><${Ends} value=${value} /></dd></div>`;
+}
+
+function endWords({ endCause, endReason, timeout }: Sandbox["session"]): string {
+  return endCause === "timeout" ? `Its time of ${span(timeout)} was over` : visible(endReason ?? "");
 }
 
 function Menu({ acts, close }: { acts: Act[]; close: () => void }) {
