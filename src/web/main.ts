@@ -36,4 +36,8 @@ const place = document.getElementById("app");
 if (place) {
   render(html`<${App} />`, place);
   void enter();
+  // A link that is pasted into an open page changes only the part after "#".
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#once=")) location.reload();
+  });
 }

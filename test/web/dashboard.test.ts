@@ -55,9 +55,12 @@ test("a link signs in once, and then the key does", async () => {
   const { secret } = await client.call("createKey", { body: { name: "other" } });
   const other = await signInLink({ ...daemon(), key: secret });
   await again.page.goto(`${daemon().url}/ui/sandboxes`);
-  await again.page.goto(other);
-  await again.page.getByRole("dialog", { name: "Replace your session?" }).getByText("and the link is for").waitFor();
-  await again.page.getByRole("button", { name: "Cancel" }).click();
+  // The second time it is pasted into the open page.
+  for (const _ of ["first", "second"]) {
+    await again.page.goto(other);
+    await again.page.getByRole("dialog", { name: "Replace your session?" }).getByText("and the link is for").waitFor();
+    await again.page.getByRole("button", { name: "Cancel" }).click();
+  }
   await again.page.getByText("There is no sandbox yet").waitFor();
   await Promise.all([page, again.page].map((each) => each.context().close()));
 });

@@ -99,6 +99,13 @@ test("signing out ends every renewal of the session", async () => {
   for (const each of [whole, renewed]) await expect(sessions.authenticate(sender(each))).rejects.toThrow("has ended");
 });
 
+test("a page that is left during a renewal keeps its session, with the new cookie and the binding of before", async () => {
+  const { sessions, state, whole } = setup();
+  state.now += 1000;
+  const [cookie = ""] = (await sessions.renew(sender(whole))).opened.setCookie.split(";");
+  expect(await sessions.authenticate(sender({ ...whole, cookie }))).toEqual(caller);
+});
+
 test("a request with an empty Host is refused, and is no fault of the daemon", async () => {
   const { sessions, whole } = setup();
   await expect(sessions.authenticate(sender({ ...whole, host: "" }))).rejects.toThrow("no such session");

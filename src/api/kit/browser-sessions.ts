@@ -58,7 +58,7 @@ export class BrowserSessions {
     return this.#issue(caller, sender, randomBytes(16).toString("base64url"));
   }
 
-  /** new values of the same session; signing out ends the old ones, too */
+  /** a new cookie of the same session; signing out ends the old one, too */
   async renew(sender: Sender): Promise<{ caller: Caller; opened: OpenedSession }> {
     const caller = await this.authenticate(sender);
     return { caller, opened: this.#issue(caller, sender, this.#claimsOf(sender).nonce) };
@@ -71,7 +71,7 @@ export class BrowserSessions {
     const cookie = `${payload}.${this.#service.sign(`dashboard cookie ${payload}`)}`;
     return {
       setCookie: this.#setCookie(sender, cookie, longestIdle / 1000),
-      binding: this.#bindingFor(payload),
+      binding: this.#bindingFor(nonce),
       expiresAt: until,
     };
   }
@@ -106,12 +106,11 @@ export class BrowserSessions {
 
   #claimsOf(sender: Sender): Claims {
     const binding = bindingOf(sender) ?? "";
-    const payload = cookiesOf(sender.header("cookie") ?? "", this.#cookieName(sender))
+    const found = cookiesOf(sender.header("cookie") ?? "", this.#cookieName(sender))
       .filter((value) => this.#isOurs(value))
-      .map((value) => value.split(".")[0] ?? "")
-      .find((each) => same(binding, this.#bindingFor(each)));
-    if (payload === undefined) throw refused("there is no such session");
-    const found = claims.parse(JSON.parse(Buffer.from(payload, "base64url").toString()));
+      .map((value) => claims.parse(JSON.parse(Buffer.from(value.split(".")[0] ?? "", "base64url").toString())))
+      .find(({ nonce }) => same(binding, this.#bindingFor(nonce)));
+    if (found === undefined) throw refused("there is no such session");
     if (found.until <= this.#service.clock()) throw refused("the session has expired");
     if (signedOut.has(found.nonce)) throw refused("the session has ended");
     return found;
@@ -122,8 +121,9 @@ export class BrowserSessions {
     return same(signature, this.#service.sign(`dashboard cookie ${payload}`));
   }
 
-  #bindingFor(payload: string): string {
-    return this.#service.sign(`dashboard binding ${payload}`);
+  /** the same for all renewals of a session: a page that is left meanwhile gets the new cookie, and no binding */
+  #bindingFor(nonce: string): string {
+    return this.#service.sign(`dashboard binding ${nonce}`);
   }
 
   #isSecure(): boolean {

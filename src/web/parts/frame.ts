@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { names, now } from "../data/live.ts";
 import { html } from "../html.ts";
 import { type Page, pages } from "../pages/pages.ts";
@@ -21,7 +21,7 @@ const palette = signal<ComponentType | undefined>(undefined);
 const Help = Lazy(async () => (await import("./help.ts")).Help);
 
 export function Frame() {
-  useEffect(listenForKeys, []);
+  useLayoutEffect(listenForKeys, []);
   // People type as soon as they have opened it, so it loads before.
   useEffect(() => {
     void import("./palette.ts").then(({ Palette }) => {

@@ -1,7 +1,7 @@
 /** Keys for the whole page. None of them works while somebody types, or in a terminal; people can turn all of them off. */
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { go, pathOf } from "../router.ts";
 import { paletteOpen } from "./open-parts.ts";
 
@@ -35,7 +35,8 @@ const bound: Bindings[] = [];
 
 /** what keys do while a view is shown */
 export function useKeys(bindings: Bindings): void {
-  useEffect(() => {
+  // Before the view is seen: people may press a key at once.
+  useLayoutEffect(() => {
     bound.push(bindings);
     return () => void bound.splice(bound.indexOf(bindings), 1);
   });
