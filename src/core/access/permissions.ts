@@ -31,6 +31,7 @@ import type { DiffTarget } from "../snapshots/diffs.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
 import type { Recipe } from "../templates/template-runs.ts";
 import type { Templates } from "../templates/templates.ts";
+import { wrappedService } from "../wrapped-service.ts";
 
 /** Throws if the call is not permitted; may return other arguments to use instead. */
 type Check = (caller: never, ...args: never[]) => unknown;
@@ -339,25 +340,15 @@ function checked<T extends object>(
   checks: Record<string, Check>,
   tell: (caller: Caller, first: unknown, check: Check) => void,
 ): T {
-  /** each method with its check, made at its first use */
-  const known = new Map<string | symbol, { method: unknown; checkedMethod: (...args: unknown[]) => unknown }>();
-  return new Proxy(service, {
-    get(target, name) {
-      const method = Reflect.get(target, name, target);
-      if (typeof method !== "function") return method;
-      const made = known.get(name);
-      if (made?.method === method) return made.checkedMethod;
-      const check = typeof name === "string" && Object.hasOwn(checks, name) ? checks[name] : undefined;
-      const checkedMethod = (...args: unknown[]) => {
-        if (!check) return method.apply(target, args);
-        const caller = args[0] as Caller; // checked methods take a caller first
-        tell(caller, args[1], check);
-        if (!caller?.scope) return method.apply(target, args);
-        return permitted(check, args).then((others) => method.apply(target, others));
-      };
-      known.set(name, { method, checkedMethod });
-      return checkedMethod;
-    },
+  return wrappedService(service, (name, method) => {
+    const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
+    if (!check) return method;
+    return (...args) => {
+      const caller = args[0] as Caller; // checked methods take a caller first
+      tell(caller, args[1], check);
+      if (!caller?.scope) return method(...args);
+      return permitted(check, args).then((others) => method(...others));
+    };
   });
 }
 

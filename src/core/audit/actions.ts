@@ -12,6 +12,7 @@ import type { Quotas } from "../access/quotas.ts";
 import type { Host } from "../host.ts";
 import type { AuditEntry } from "../model/audit.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
+import { wrappedService } from "../wrapped-service.ts";
 import { isStream, untilItsEnd } from "./streams.ts";
 
 /** The services whose calls may be recorded. */
@@ -283,28 +284,24 @@ export function recorded<T extends object>(
   listed: Record<string, Action | undefined>,
   begin: (caller: Caller, action: Action, args: readonly unknown[]) => (ended: Ended) => void,
 ): T {
-  return new Proxy(service, {
-    get(target, name) {
-      const method = Reflect.get(target, name, target);
-      const action = typeof name === "string" && Object.hasOwn(listed, name) ? listed[name] : undefined;
-      if (typeof method !== "function") return method;
-      if (!action) return (...args: unknown[]) => method.apply(target, args);
-      return async (...args: unknown[]) => {
-        const [caller, ...others] = args as [Caller, ...unknown[]]; // listed methods take a caller first
-        const record = begin(caller, action, others);
-        try {
-          const result = await method.apply(target, args);
-          if (isStream(result)) {
-            return untilItsEnd(result, (error) => record(error ? { error } : { result }));
-          }
-          record({ result });
-          return result;
-        } catch (error) {
-          record({ error });
-          throw error;
+  return wrappedService(service, (name, method) => {
+    const action = Object.hasOwn(listed, name) ? listed[name] : undefined;
+    if (!action) return method;
+    return async (...args) => {
+      const [caller, ...others] = args as [Caller, ...unknown[]]; // listed methods take a caller first
+      const record = begin(caller, action, others);
+      try {
+        const result = await method(...args);
+        if (isStream(result)) {
+          return untilItsEnd(result, (error) => record(error ? { error } : { result }));
         }
-      };
-    },
+        record({ result });
+        return result;
+      } catch (error) {
+        record({ error });
+        throw error;
+      }
+    };
   });
 }
 
