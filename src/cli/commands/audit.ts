@@ -5,7 +5,7 @@ import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
-import { paperOf, table } from "../print/table.ts";
+import { printTable } from "../print/table.ts";
 import { numberOf } from "../units.ts";
 
 export const auditUsage = `Usage: sandkeep audit [options]
@@ -42,5 +42,5 @@ export async function auditCommand(args: string[], context: CommandContext): Pro
     keyId ?? "-",
   ]);
   const titles = ["TIME", "ACTION", "TARGET", "OUTCOME", "API", "KEY"];
-  for (const line of table(titles, rows, paperOf(context.output, context.environment))) context.print(line);
+  printTable(titles, rows, context);
 }

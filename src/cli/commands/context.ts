@@ -8,7 +8,7 @@ import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
 import { plainJson } from "../print/plain.ts";
-import { paperOf, table } from "../print/table.ts";
+import { printTable } from "../print/table.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 
 export const contextUsage = `Usage: sandkeep context ls
@@ -56,7 +56,7 @@ export async function contextCommand(args: string[], context: CommandContext): P
     }));
     if (values.json) return print(plainJson(listed)) as undefined;
     const rows = listed.map(({ name: each, url, current }) => [current ? "*" : "", each, url || "this host"]);
-    for (const line of table(["", "NAME", "ADDRESS"], rows, paperOf(context.output, environment))) print(line);
+    printTable(["", "NAME", "ADDRESS"], rows, context);
     return;
   }
   if (verb === "use") {

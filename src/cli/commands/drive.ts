@@ -3,11 +3,12 @@
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
-import { briefly, paperOf, table } from "../print/table.ts";
+import { briefly, printTable } from "../print/table.ts";
 import { bytesOf } from "../units.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 
@@ -62,21 +63,11 @@ export async function driveCommand(args: string[], context: CommandContext): Pro
   );
 }
 
-/** items of a request for a page */
-const limit = 500;
-
 async function list(daemon: Daemon, json: boolean, context: CommandContext): Promise<undefined> {
-  const page = (cursor?: string) => {
-    const query = { ...daemon.scope, limit, ...(cursor !== undefined && { cursor }) };
-    return daemon.ask("list the drives", daemon.client.call("listDrives", { query }));
-  };
-  const first = await page();
-  const found = [...first.drives];
-  for (let { next } = first; next !== null; ) {
-    const more = await page(next);
-    found.push(...more.drives);
-    next = more.next;
-  }
+  const pages = pagesOf((query) =>
+    daemon.ask("list the drives", daemon.client.call("listDrives", { query: { ...daemon.scope, ...query } })),
+  );
+  const found = (await Array.fromAsync(pages)).flatMap(({ drives }) => drives);
   if (json) return context.print(plainJson(found)) as undefined;
   const rows = found.map((each) => [
     each.name,
@@ -84,8 +75,7 @@ async function list(daemon: Daemon, json: boolean, context: CommandContext): Pro
     each.sandbox ?? "-",
     briefly(context.now() - each.createdAt),
   ]);
-  for (const line of table(["NAME", "SIZE", "SANDBOX", "AGE"], rows, paperOf(context.output, context.environment)))
-    context.print(line);
+  printTable(["NAME", "SIZE", "SANDBOX", "AGE"], rows, context);
 }
 
 /** in the units that --size takes; sizes that other clients chose may have no whole number of these */

@@ -6,7 +6,7 @@ import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
-import { paperOf, table } from "../print/table.ts";
+import { printTable } from "../print/table.ts";
 import { memoryOf, numberOf } from "../units.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
 
@@ -57,8 +57,7 @@ export async function teamCommand(args: string[], context: CommandContext): Prom
   const { teams } = await daemon.ask("list the teams", daemon.client.call("listTeams"));
   if (values.json) return context.print(plainJson(teams)) as undefined;
   const rows = teams.map(({ id, slug: name, createdAt }) => [name, id, new Date(createdAt).toISOString().slice(0, 10)]);
-  for (const line of table(["NAME", "ID", "CREATED"], rows, paperOf(context.output, context.environment)))
-    context.print(line);
+  printTable(["NAME", "ID", "CREATED"], rows, context);
 }
 
 export async function quotaCommand(args: string[], context: CommandContext): Promise<undefined> {
@@ -97,6 +96,5 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ["creates a minute", String(use.createsPerMinute), limit(limits.createsPerMinute, String)],
     ["disk of images", memoryInWords(use.imageDisk), limit(limits.imageDisk, memoryInWords)],
   ];
-  for (const line of table(["WHAT", "USED", "LIMIT"], rows, paperOf(context.output, context.environment)))
-    context.print(line);
+  printTable(["WHAT", "USED", "LIMIT"], rows, context);
 }

@@ -4,6 +4,7 @@
  */
 
 import { styleText } from "node:util";
+import type { CommandContext } from "../command.ts";
 import { plain } from "./plain.ts";
 
 /** What a table is printed on. */
@@ -23,6 +24,15 @@ const narrowest = 6;
 export function paperOf(output: NodeJS.WriteStream, environment: NodeJS.ProcessEnv): Paper {
   if (!output.isTTY) return { colours: false };
   return { columns: output.columns, colours: !environment.NO_COLOR && environment.TERM !== "dumb" };
+}
+
+/** prints a table on standard output */
+export function printTable(
+  titles: string[],
+  rows: Cell[][],
+  { output, environment, print }: Pick<CommandContext, "output" | "environment" | "print">,
+): void {
+  for (const line of table(titles, rows, paperOf(output, environment))) print(line);
 }
 
 export function table(titles: string[], rows: Cell[][], { columns, colours }: Paper): string[] {

@@ -2,6 +2,7 @@
 
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plain, plainJson } from "../print/plain.ts";
@@ -19,8 +20,6 @@ Example:
 `;
 
 const letters = { added: "A", changed: "M", removed: "D" };
-/** changes of a request for a page */
-const limit = 1000;
 
 export async function diffCommand(args: string[], context: CommandContext): Promise<undefined> {
   const { values, positionals } = readArgs(args, diffUsage, daemonOptions);
@@ -34,14 +33,14 @@ export async function diffCommand(args: string[], context: CommandContext): Prom
   const other = to === undefined ? { sandbox } : { to: await snapshotNamed(daemon, to, what) };
   const found = [];
   let isTruncated = false;
-  for (let cursor: string | null | undefined; cursor !== null; ) {
-    const query = { ...daemon.scope, ...other, limit, ...(cursor !== undefined && { cursor }) };
-    const asked = daemon.client.call("compareSnapshot", { params: { snapshot }, query });
-    const { changes, next, truncated } = await daemon.askAbout(sandbox, what, asked);
+  const pages = pagesOf((query) => {
+    const input = { params: { snapshot }, query: { ...daemon.scope, ...other, ...query } };
+    return daemon.askAbout(sandbox, what, daemon.client.call("compareSnapshot", input));
+  });
+  for await (const { changes, truncated } of pages) {
     if (values.json) found.push(...changes);
     else for (const { change, path } of changes) context.print(`${letters[change]}  ${plain(path)}`);
     isTruncated ||= truncated;
-    cursor = next;
   }
   if (values.json) context.print(plainJson(found));
   if (isTruncated) context.warn("Not all were compared: a directory has more than 20,000 files, or a path is too long");

@@ -1,12 +1,14 @@
 /** `sandkeep ls` and `sandkeep ps`: lists of sandboxes, and of the programs in them. */
 
+import type { Output } from "../../client/types.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { memoryInWords, shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
-import { briefly, paperOf, stateCell, table } from "../print/table.ts";
+import { briefly, printTable, stateCell } from "../print/table.ts";
 
 export const lsUsage = `Usage: sandkeep ls [options]
 
@@ -31,9 +33,6 @@ ${daemonUsage}
 Example:
   sandkeep ps -a demo
 `;
-
-/** items of a request for a page */
-const limit = 500;
 
 const states = ["pending", "running", "paused", "snapshotting", "stopping", "stopped", "failed", "aborted"] as const;
 
@@ -72,7 +71,7 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
     each.ports.map(({ port }) => port).join(",") || "-",
   ]);
   const titles = ["NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "AGE", "ENDS IN", "PORTS"];
-  for (const line of table(titles, rows, paperOf(context.output, context.environment))) print(line);
+  printTable(titles, rows, context);
 }
 
 export async function psCommand(args: string[], context: CommandContext): Promise<undefined> {
@@ -109,7 +108,7 @@ export async function psCommand(args: string[], context: CommandContext): Promis
     [command, ...words].map(shellWord).join(" "),
   ]);
   const titles = ["SANDBOX", "ID", "STATE", "TIME", "PROGRAM"];
-  for (const line of table(titles, rows, paperOf(context.output, context.environment))) context.print(line);
+  printTable(titles, rows, context);
 }
 
 interface Filter {
@@ -119,45 +118,42 @@ interface Filter {
 
 /** all sandboxes, read page by page */
 export async function* sandboxesOf(daemon: Daemon, filter: Filter = {}) {
-  for (let cursor: string | undefined; ; ) {
-    const query = { ...daemon.scope, ...filter, limit, ...(cursor !== undefined && { cursor }) };
-    const page = await daemon.ask("list the sandboxes", daemon.client.call("listSandboxes", { query }));
-    yield* page.sandboxes;
-    if (page.next === null) return;
-    cursor = page.next;
-  }
+  const pages = pagesOf((query) =>
+    daemon.ask(
+      "list the sandboxes",
+      daemon.client.call("listSandboxes", { query: { ...daemon.scope, ...filter, ...query } }),
+    ),
+  );
+  for await (const { sandboxes } of pages) yield* sandboxes;
 }
 
-export type CommandOf = Awaited<ReturnType<typeof commandPage>>["commands"][number];
-
-function commandPage(daemon: Daemon, session: string, cursor: string | undefined) {
-  const query = { ...daemon.team, limit, ...(cursor !== undefined && { cursor }) };
-  return daemon.ask("list the programs", daemon.client.call("listCommands", { params: { session }, query }));
-}
+export type CommandOf = Output<"listCommands">["commands"][number];
 
 /** the commands of a session, the newest first */
 export async function* commandsOf(daemon: Daemon, session: string): AsyncGenerator<CommandOf> {
-  for (let cursor: string | undefined; ; ) {
-    const page = await commandPage(daemon, session, cursor);
-    yield* page.commands;
-    if (page.next === null) return;
-    cursor = page.next;
-  }
+  const pages = pagesOf((query) =>
+    daemon.ask(
+      "list the programs",
+      daemon.client.call("listCommands", { params: { session }, query: { ...daemon.team, ...query } }),
+    ),
+  );
+  for await (const { commands } of pages) yield* commands;
 }
 
 /** the commands of all sessions of a sandbox, the newest first */
 export async function* allCommandsOf(daemon: Daemon, { name, id }: { name: string; id: string }) {
-  for (let cursor: string | undefined; ; ) {
-    const query = { ...daemon.scope, sandbox: name, limit, ...(cursor !== undefined && { cursor }) };
-    const page = await daemon.ask("list the sessions", daemon.client.call("listSessions", { query }));
-    for (const session of page.sessions) {
+  const pages = pagesOf((query) =>
+    daemon.ask(
+      "list the sessions",
+      daemon.client.call("listSessions", { query: { ...daemon.scope, sandbox: name, ...query } }),
+    ),
+  );
+  for await (const { sessions } of pages)
+    for (const session of sessions) {
       // The older ones are of a deleted sandbox that had the name before.
       if (session.sandboxId !== id) return;
       yield* commandsOf(daemon, session.id);
     }
-    if (page.next === null) return;
-    cursor = page.next;
-  }
 }
 
 function stateNamed(text: string): (typeof states)[number] {

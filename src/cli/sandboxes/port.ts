@@ -5,7 +5,7 @@ import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
-import { paperOf, table } from "../print/table.ts";
+import { printTable } from "../print/table.ts";
 import { portOf } from "../units.ts";
 
 export const portUsage = `Usage: sandkeep port [options] <sandbox> [port]...
@@ -38,6 +38,5 @@ export async function portCommand(args: string[], context: CommandContext): Prom
   const { ports: found } = await daemon.askAbout(sandbox, `list the ports of "${sandbox}"`, listed);
   if (values.json) return context.print(plainJson(found)) as undefined;
   const rows = found.map(({ port, url }) => [String(port), url ?? "closed"]);
-  for (const line of table(["PORT", "ADDRESS"], rows, paperOf(context.output, context.environment)))
-    context.print(line);
+  printTable(["PORT", "ADDRESS"], rows, context);
 }

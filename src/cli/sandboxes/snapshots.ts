@@ -3,10 +3,11 @@
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
-import { briefly, paperOf, table } from "../print/table.ts";
+import { briefly, printTable } from "../print/table.ts";
 import { durationOf } from "../units.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
 
@@ -115,23 +116,12 @@ export async function snapshotNamed(daemon: Daemon, wanted: string, what: string
   return found.id;
 }
 
-/** items of a request for a page */
-const limit = 500;
-
 async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, context: CommandContext) {
-  const filter = { ...daemon.scope, limit, ...(sandbox !== undefined && { sandbox }) };
-  const page = (cursor?: string) =>
-    daemon.ask(
-      "list the snapshots",
-      daemon.client.call("listSnapshots", { query: { ...filter, ...(cursor !== undefined && { cursor }) } }),
-    );
-  const first = await page();
-  const found = [...first.snapshots];
-  for (let { next } = first; next !== null; ) {
-    const more = await page(next);
-    found.push(...more.snapshots);
-    next = more.next;
-  }
+  const filter = { ...daemon.scope, ...(sandbox !== undefined && { sandbox }) };
+  const pages = pagesOf((query) =>
+    daemon.ask("list the snapshots", daemon.client.call("listSnapshots", { query: { ...filter, ...query } })),
+  );
+  const found = (await Array.fromAsync(pages)).flatMap(({ snapshots }) => snapshots);
   if (json) return context.print(plainJson(found)) as undefined;
   const rows = found.map((each) => [
     each.id,
@@ -142,7 +132,7 @@ async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, 
     briefly(context.now() - each.createdAt),
   ]);
   const titles = ["ID", "NAME", "SANDBOX", "MADE", "SIZE", "AGE"];
-  for (const line of table(titles, rows, paperOf(context.output, context.environment))) context.print(line);
+  printTable(titles, rows, context);
 }
 
 async function remove(daemon: Daemon, ids: string[], json: boolean, { print }: CommandContext): Promise<undefined> {

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { html } from "../html.ts";
+import { Unanswered } from "../parts/answered.ts";
 import { Rows } from "../parts/rows.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client, sentence } from "../session.ts";
@@ -72,8 +73,7 @@ export function AuditPage() {
         onInput=${(event: InputEvent) => setParameters({ q: (event.target as HTMLInputElement).value })} />
       <span class="res" role="status">${found.length} of ${entries.length}</span>
     </div>
-    ${problem !== "" && html`<p class="empty" role="alert"><span class="problem">${problem}</span> <button type="button" onClick=${() => void read()}>Try again</button></p>`}
-    ${next === undefined && problem === "" && html`<p class="waiting" role="status">Loading …</p>`}
+    <${Unanswered} answer=${{ value: next, problem, reread: () => void read() }} />
     ${next !== undefined && found.length === 0 && html`<p class="empty">${entries.length === 0 ? "Nothing was changed yet." : "No entry has these words."}</p>`}
     ${found.length > 0 && html`<${Rows} label="Audit" heads=${heads} items=${found} keyOf=${(each: Entry) => each.id} row=${row} />`}
     ${next && html`<p class="note"><button type="button" class="small" onClick=${() => void read(next)}>Read older entries</button></p>`}`;
