@@ -11,7 +11,7 @@ import { createDashboard } from "./dashboard/dashboard.ts";
 import { clients } from "./default-dialect.ts";
 import { createE2b } from "./e2b/e2b.ts";
 import { createInstavm } from "./instavm/instavm.ts";
-import { forBrowsers, preflight } from "./kit/browsers.ts";
+import { forBrowsers, preflight } from "./kit/browser/browsers.ts";
 import type { ApiDialect, ExamplePlace, PortNames, Service, ServiceLimits } from "./kit/dialect.ts";
 import { isOwnHost } from "./kit/hosts.ts";
 import { type Connection, json } from "./kit/http.ts";

@@ -17,7 +17,7 @@ import { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
-import { BrowserSessions, type OpenedSession, type Sender, senderOf } from "../kit/browser-sessions.ts";
+import { BrowserSessions, type OpenedSession, type Sender, senderOf } from "../kit/browser/browser-sessions.ts";
 import type { ApiDialect, Example, ExamplePlace, Service } from "../kit/dialect.ts";
 import { addressOf, bodyText, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";

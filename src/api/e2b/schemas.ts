@@ -5,7 +5,7 @@ import { z } from "zod";
 import { parseCidr } from "../../core/network/cidr.ts";
 import type { ServiceLimits } from "../kit/dialect.ts";
 import { environment } from "../kit/environment.ts";
-import { domainName } from "../kit/network-names.ts";
+import { domainName } from "../kit/policy/network-names.ts";
 
 export type Schemas = ReturnType<typeof schemas>;
 export type Network = z.output<typeof network>;

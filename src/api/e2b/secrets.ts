@@ -5,8 +5,8 @@ import { z } from "zod";
 import type { Owner } from "../../core/model/sandbox.ts";
 import type { SecretInfo } from "../../core/secrets/secrets.ts";
 import { json } from "../kit/http.ts";
+import { headerValue } from "../kit/policy/request-rules.ts";
 import { Refusal } from "../kit/refusal.ts";
-import { headerValue } from "../kit/request-rules.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf } from "./request.ts";
 import { time } from "./wire.ts";
 

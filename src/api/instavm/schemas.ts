@@ -6,7 +6,7 @@
 import { posix } from "node:path";
 import { z } from "zod";
 import type { TagValue } from "../../core/model/sandbox.ts";
-import { domainName, subnet } from "../kit/network-names.ts";
+import { domainName, subnet } from "../kit/policy/network-names.ts";
 import { isWebUrl } from "../kit/web-url.ts";
 import { words } from "./errors.ts";
 import type { InstavmLimits } from "./request.ts";

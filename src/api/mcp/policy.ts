@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { NetworkPolicy } from "../../core/network/network-policy.ts";
-import { domainName, subnet } from "../kit/network-names.ts";
+import { domainName, subnet } from "../kit/policy/network-names.ts";
 
 const most = 1000;
 

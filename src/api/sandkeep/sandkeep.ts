@@ -7,7 +7,7 @@
 import { type Context, Hono } from "hono";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate, requireRead } from "../kit/authentication.ts";
-import { BrowserSessions, senderOf } from "../kit/browser-sessions.ts";
+import { BrowserSessions, senderOf } from "../kit/browser/browser-sessions.ts";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { abortWhenEnded, type Connection, json } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";

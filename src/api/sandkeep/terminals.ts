@@ -22,12 +22,12 @@ import { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { requireChange } from "../../core/model/scope.ts";
-import { BrowserSessions } from "../kit/browser-sessions.ts";
+import { BrowserSessions } from "../kit/browser/browser-sessions.ts";
+import { TerminalInput, taken } from "../kit/connection/terminal.ts";
+import { WebSockets } from "../kit/connection/websockets.ts";
 import { InvalidInput, jsonOf, parsed, requireText } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { statuses } from "../kit/refusal.ts";
-import { TerminalInput, taken } from "../kit/terminal.ts";
-import { WebSockets } from "../kit/websockets.ts";
 import { errorLine } from "./errors.ts";
 import type { Dialect } from "./sandkeep.ts";
 

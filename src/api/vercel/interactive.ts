@@ -17,9 +17,9 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Hono } from "hono";
 import type { Caller } from "../../core/model/sandbox.ts";
+import type { Terminal } from "../kit/connection/terminal.ts";
+import { WebSockets } from "../kit/connection/websockets.ts";
 import { json } from "../kit/http.ts";
-import type { Terminal } from "../kit/terminal.ts";
-import { WebSockets } from "../kit/websockets.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
 import { vercelTerminal } from "./terminal.ts";
 

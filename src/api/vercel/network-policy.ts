@@ -11,7 +11,7 @@ import type {
   RequestRule,
   RuleAction,
 } from "../../core/network/network-policy.ts";
-import { subnet as cidr, domainName as domain } from "../kit/network-names.ts";
+import { subnet as cidr, domainName as domain } from "../kit/policy/network-names.ts";
 import {
   forwardUrl,
   hasSafePatterns,
@@ -22,7 +22,7 @@ import {
   requestMatch,
   responseProblem,
   responseShape,
-} from "../kit/request-rules.ts";
+} from "../kit/policy/request-rules.ts";
 
 const most = 1000;
 const match = requestMatch;

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import type { Caller } from "../../core/model/sandbox.ts";
+import { Terminal, type TerminalRequest } from "../kit/connection/terminal.ts";
 import { jsonOf, parsed } from "../kit/http.ts";
-import { Terminal, type TerminalRequest } from "../kit/terminal.ts";
 import { sentenceOf } from "./errors.ts";
 import type { Dialect } from "./request.ts";
 

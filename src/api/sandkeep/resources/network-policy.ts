@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { NetworkPolicy, RequestRule, RuleAction } from "../../../core/network/network-policy.ts";
 import { policyOfText } from "../../../core/network/policy-text.ts";
-import { domainName, subnet } from "../../kit/network-names.ts";
+import { domainName, subnet } from "../../kit/policy/network-names.ts";
 import {
   forwardUrl,
   hasSafePatterns,
@@ -13,7 +13,7 @@ import {
   requestMatch,
   responseProblem,
   responseShape,
-} from "../../kit/request-rules.ts";
+} from "../../kit/policy/request-rules.ts";
 
 const most = 1000;
 const mostRules = 100;

@@ -1,7 +1,7 @@
 /** Schemas of the rules of a network policy, on every wire: which requests they match, and what they do with them. */
 
 import { z } from "zod";
-import type { RequestMatch, TextMatch } from "../../core/network/network-policy.ts";
+import type { RequestMatch, TextMatch } from "../../../core/network/network-policy.ts";
 import { isPattern } from "./patterns.ts";
 
 /** most regular expressions of a policy: each is checked on input, and may be matched for every request */

@@ -1,7 +1,7 @@
 /** Schemas of the names in a network policy, on every wire: subnets, and domains, whose labels may be wildcards. */
 
 import { z } from "zod";
-import { parseCidr } from "../../core/network/cidr.ts";
+import { parseCidr } from "../../../core/network/cidr.ts";
 
 const longestQuote = 100;
 const label = "(\\*|[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)";

@@ -8,9 +8,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Duplex } from "node:stream";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import type { Api } from "../server.ts";
-import { comesFrom, json, keyEndOf } from "./http.ts";
-import { liveAnswerOf, sendLive } from "./live.ts";
+import type { Api } from "../../server.ts";
+import { comesFrom, json, keyEndOf } from "../http.ts";
+import { liveAnswerOf, sendLive } from "../live.ts";
 
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
   const listener = getRequestListener(

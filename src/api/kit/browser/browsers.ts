@@ -4,7 +4,7 @@
  * caller: shared caches must not store them.
  */
 
-import { addHeaders, type Connection } from "./http.ts";
+import { addHeaders, type Connection } from "../http.ts";
 
 const longLife = "86400";
 

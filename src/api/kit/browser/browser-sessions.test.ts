@@ -2,8 +2,8 @@
 
 import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import type { Core } from "../../core/core.ts";
-import { SandkeepError } from "../../core/model/errors.ts";
+import type { Core } from "../../../core/core.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import { BrowserSessions, type Sender } from "./browser-sessions.ts";
 
 const caller = { teamId: "team_1", keyId: "key_1" };

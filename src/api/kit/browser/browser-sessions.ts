@@ -13,10 +13,10 @@
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
-import { keepLast } from "../../base/bounded-map.ts";
-import { SandkeepError } from "../../core/model/errors.ts";
-import type { Caller } from "../../core/model/sandbox.ts";
-import type { Service } from "./dialect.ts";
+import { keepLast } from "../../../base/bounded-map.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
+import type { Service } from "../dialect.ts";
 
 /** What of a request tells who sends it; header names in lower case. */
 export interface Sender {

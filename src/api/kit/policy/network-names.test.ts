@@ -1,7 +1,7 @@
 /** Names in a network policy: the error for an invalid name quotes it. */
 
 import { expect, test } from "vitest";
-import { invalidWords } from "./issues.ts";
+import { invalidWords } from "../issues.ts";
 import { domainName, subnet } from "./network-names.ts";
 
 test.each([

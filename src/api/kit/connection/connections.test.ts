@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
-import { apiClient, type Client } from "../../../test/harness/api-client.ts";
+import { apiClient, type Client } from "../../../../test/harness/api-client.ts";
 import {
   command,
   commandId,
@@ -17,8 +17,8 @@ import {
   session,
   sessionId,
   streamOf,
-} from "../../../test/harness/fake-core.ts";
-import { bodyBytes, json } from "./http.ts";
+} from "../../../../test/harness/fake-core.ts";
+import { bodyBytes, json } from "../http.ts";
 import { answerMalformed, apiListener } from "./listener.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;

@@ -5,10 +5,10 @@
 
 import { setMaxListeners } from "node:events";
 import type { WebSocket } from "ws";
-import type { RunSpec } from "../../core/commands/commands.ts";
-import type { Core } from "../../core/core.ts";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Caller, Command } from "../../core/model/sandbox.ts";
+import type { RunSpec } from "../../../core/commands/commands.ts";
+import type { Core } from "../../../core/core.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Caller, Command } from "../../../core/model/sandbox.ts";
 
 export interface TerminalWire {
   core: Pick<Core, "commands">;
