@@ -2,27 +2,27 @@
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
+import { IssuedTokens } from "./access/issued-tokens.ts";
 import { envdMounts } from "./envd/envd.ts";
 import { e2bExamples } from "./examples.ts";
 import { Interpreters } from "./interpreter/interpreters.ts";
-import { IssuedTokens } from "./issued-tokens.ts";
-import { lifecycleRoutes } from "./lifecycle.ts";
-import { listRoutes } from "./list.ts";
-import { logRoutes } from "./logs.ts";
-import { metricRoutes } from "./metrics.ts";
 import { missingRoutes } from "./missing.ts";
-import { networkRoutes } from "./network.ts";
-import { portNames } from "./ports.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
-import { sandboxRoutes } from "./sandboxes.ts";
+import { lifecycleRoutes } from "./sandboxes/lifecycle.ts";
+import { listRoutes } from "./sandboxes/list.ts";
+import { logRoutes } from "./sandboxes/logs.ts";
+import { metricRoutes } from "./sandboxes/metrics.ts";
+import { networkRoutes } from "./sandboxes/network.ts";
+import { portNames } from "./sandboxes/ports.ts";
+import { sandboxRoutes } from "./sandboxes/sandboxes.ts";
+import { snapshotRoutes } from "./sandboxes/snapshots.ts";
 import { schemas } from "./schemas.ts";
 import { secretRoutes } from "./secrets.ts";
-import { snapshotRoutes } from "./snapshots.ts";
 import { teamRoutes } from "./teams.ts";
 import { templateRoutes } from "./templates/templates.ts";
 import { templateFiles } from "./templates/uploads.ts";
-import { volumeFiles } from "./volume-files.ts";
-import { volumeRoutes } from "./volumes.ts";
+import { volumeFiles } from "./volumes/volume-files.ts";
+import { volumeRoutes } from "./volumes/volumes.ts";
 
 const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens)(\/|$)/;
 /** paths that other dialects share; the credential tells them apart */

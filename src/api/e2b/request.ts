@@ -11,10 +11,10 @@ import type { Service } from "../kit/dialect.ts";
 import { abortWhenEnded, addressOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { RememberingRouter } from "../kit/routing/remembering-router.ts";
+import type { IssuedTokens } from "./access/issued-tokens.ts";
+import { keyOf } from "./access/keys.ts";
 import { errorResponse, noSandbox } from "./errors.ts";
 import type { Interpreters } from "./interpreter/interpreters.ts";
-import type { IssuedTokens } from "./issued-tokens.ts";
-import { keyOf } from "./keys.ts";
 import type { Schemas } from "./schemas.ts";
 import { isThere } from "./wire.ts";
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import type { UserFile } from "../../../core/files/user-files.ts";
 import { byteRange } from "../../kit/byte-ranges.ts";
 import type { Service } from "../../kit/dialect.ts";
-import { IssuedTokens } from "../issued-tokens.ts";
+import { IssuedTokens } from "../access/issued-tokens.ts";
 import { deadlineOf, type EnvdCall, keepaliveOf, timeoutOf, userOf } from "./call.ts";
 import { filesystemMethods } from "./filesystem.ts";
 import { endEvent, entryInfo, messages } from "./messages.ts";

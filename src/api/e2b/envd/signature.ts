@@ -8,8 +8,8 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { Refusal } from "../../kit/refusal.ts";
-import type { IssuedTokens } from "../issued-tokens.ts";
-import { isSame } from "../tokens.ts";
+import type { IssuedTokens } from "../access/issued-tokens.ts";
+import { isSame } from "../access/tokens.ts";
 
 const form = /^v1_[A-Za-z0-9+/]{43}$/;
 /** characters; no file has a longer path, no user a longer name, and no date is longer */

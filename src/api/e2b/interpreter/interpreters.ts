@@ -12,9 +12,9 @@ import type { Owner, Sandbox } from "../../../core/model/sandbox.ts";
 import { idOfLabel, labelOf } from "../../../core/model/sandbox-label.ts";
 import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
 import type { PortReadiness, PortRequest, Service } from "../../kit/dialect.ts";
-import { awake } from "../awake.ts";
-import type { IssuedTokens } from "../issued-tokens.ts";
-import { isSame, ownerOfToken, trafficToken } from "../tokens.ts";
+import type { IssuedTokens } from "../access/issued-tokens.ts";
+import { isSame, ownerOfToken, trafficToken } from "../access/tokens.ts";
+import { awake } from "../sandboxes/awake.ts";
 import { variables } from "../wire.ts";
 import { command, program, readyLine } from "./program.ts";
 

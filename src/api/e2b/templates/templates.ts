@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import { json } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf } from "../request.ts";
-import { isSnapshotId, snapshotCalled } from "../snapshots.ts";
+import { isSnapshotId, snapshotCalled } from "../sandboxes/snapshots.ts";
 import { buildRoutes } from "./builds.ts";
 import { templateSchemas } from "./schemas.ts";
 import * as wire from "./wire.ts";

@@ -11,9 +11,9 @@ import type { Owner } from "../../../core/model/sandbox.ts";
 import { requireRead } from "../../kit/authentication.ts";
 import { bodyBytes, type Connection, parsed } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
+import { accessToken, ownerOfToken } from "../access/tokens.ts";
 import { errorResponse } from "../errors.ts";
 import type { Dialect } from "../request.ts";
-import { accessToken, ownerOfToken } from "../tokens.ts";
 import { filesHash } from "./schemas.ts";
 
 /** how long an address is valid, in seconds */

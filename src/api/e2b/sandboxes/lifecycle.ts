@@ -4,14 +4,14 @@
  */
 
 import type { Hono } from "hono";
-import type { Booted, Resumed } from "../../core/sandboxes/sandboxes.ts";
-import { isAsleep } from "../../core/sessions/states.ts";
-import { json } from "../kit/http.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { noSandbox, refusalOf } from "./errors.ts";
-import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import type { Booted, Resumed } from "../../../core/sandboxes/sandboxes.ts";
+import { isAsleep } from "../../../core/sessions/states.ts";
+import { json } from "../../kit/http.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { noSandbox, refusalOf } from "../errors.ts";
+import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf, sandboxOf } from "../request.ts";
+import * as wire from "../wire.ts";
 import { accessTo } from "./sandboxes.ts";
-import * as wire from "./wire.ts";
 
 /** default timeout in seconds, for each generation of clients */
 const usualTime = { connect: 300, old: 15 };

@@ -1,10 +1,10 @@
 /** The sandbox that a request inside it is for. A sleeping sandbox resumes if it was made to wake on traffic. */
 
-import type { Owner } from "../../core/model/sandbox.ts";
-import { idOfLabel } from "../../core/model/sandbox-label.ts";
-import type { Booted } from "../../core/sandboxes/sandboxes.ts";
-import { isAsleep } from "../../core/sessions/states.ts";
-import type { Service } from "../kit/dialect.ts";
+import type { Owner } from "../../../core/model/sandbox.ts";
+import { idOfLabel } from "../../../core/model/sandbox-label.ts";
+import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
+import { isAsleep } from "../../../core/sessions/states.ts";
+import type { Service } from "../../kit/dialect.ts";
 
 /** undefined if the sandbox sleeps and does not wake on traffic */
 export async function awake({ core }: Pick<Service, "core">, owner: Owner, label: string): Promise<Booted | undefined> {

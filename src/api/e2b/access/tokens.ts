@@ -8,9 +8,9 @@
  */
 
 import { timingSafeEqual } from "node:crypto";
-import { SandkeepError } from "../../core/model/errors.ts";
-import type { Caller, Owner } from "../../core/model/sandbox.ts";
-import type { Dialect } from "./request.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Caller, Owner } from "../../../core/model/sandbox.ts";
+import type { Dialect } from "../request.ts";
 
 export function accessToken({ sign }: Pick<Dialect, "sign">, sandboxId: string, caller: Caller): string {
   const { teamId, keyId = "" } = caller;

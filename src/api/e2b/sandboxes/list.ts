@@ -1,14 +1,14 @@
 /** The lists of sandboxes on E2B's API: running and paused ones in pages, and the older list of running ones. */
 
 import type { Hono } from "hono";
-import type { Owner, SessionState } from "../../core/model/sandbox.ts";
-import { templateImage } from "../../core/model/template.ts";
-import type { SandboxFilter } from "../../core/ports/store.ts";
-import { isAsleep, openStates, overStates } from "../../core/sessions/states.ts";
-import { json } from "../kit/http.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { type Dialect, type Env, queryOf } from "./request.ts";
-import * as wire from "./wire.ts";
+import type { Owner, SessionState } from "../../../core/model/sandbox.ts";
+import { templateImage } from "../../../core/model/template.ts";
+import type { SandboxFilter } from "../../../core/ports/store.ts";
+import { isAsleep, openStates, overStates } from "../../../core/sessions/states.ts";
+import { json } from "../../kit/http.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { type Dialect, type Env, queryOf } from "../request.ts";
+import * as wire from "../wire.ts";
 
 const states = {
   running: openStates.filter((state) => !isAsleep(state)),

@@ -4,10 +4,10 @@
  */
 
 import type { IncomingHttpHeaders } from "node:http";
-import type { PortNames } from "../kit/dialect.ts";
-import { envdPort } from "./envd/envd.ts";
-import type { Dialect } from "./request.ts";
-import { isSame, trafficToken } from "./tokens.ts";
+import type { PortNames } from "../../kit/dialect.ts";
+import { isSame, trafficToken } from "../access/tokens.ts";
+import { envdPort } from "../envd/envd.ts";
+import type { Dialect } from "../request.ts";
 
 export function portNames(dialect: Pick<Dialect, "sign" | "interpreters">): PortNames {
   return {

@@ -5,18 +5,18 @@
 
 import { posix } from "node:path";
 import { Hono } from "hono";
-import { within } from "../../base/waits.ts";
-import type { OpenDrive } from "../../core/drives/drives.ts";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { FileInfo } from "../../core/ports/runtime.ts";
-import { bearerOf, requireRead } from "../kit/authentication.ts";
-import { abortWhenEnded, bodyBytes, byteBody, json } from "../kit/http.ts";
-import { ids } from "../kit/ids.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { errorResponse } from "./errors.ts";
-import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf } from "./request.ts";
-import { ownerOfToken } from "./tokens.ts";
-import * as wire from "./wire.ts";
+import { within } from "../../../base/waits.ts";
+import type { OpenDrive } from "../../../core/drives/drives.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { FileInfo } from "../../../core/ports/runtime.ts";
+import { bearerOf, requireRead } from "../../kit/authentication.ts";
+import { abortWhenEnded, bodyBytes, byteBody, json } from "../../kit/http.ts";
+import { ids } from "../../kit/ids.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { ownerOfToken } from "../access/tokens.ts";
+import { errorResponse } from "../errors.ts";
+import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf } from "../request.ts";
+import * as wire from "../wire.ts";
 
 /** user id that owns new files by default: the plain user of every sandbox */
 const plainUser = 1000;

@@ -1,11 +1,11 @@
 /** A sandbox's current use of processors, memory and disk on E2B's API. No earlier values are kept. */
 
 import type { Hono } from "hono";
-import type { Owner } from "../../core/model/sandbox.ts";
-import type { Booted } from "../../core/sandboxes/sandboxes.ts";
-import { json } from "../kit/http.ts";
-import { type Dialect, type Env, queryOf, sandboxCalled, sandboxOf } from "./request.ts";
-import * as wire from "./wire.ts";
+import type { Owner } from "../../../core/model/sandbox.ts";
+import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
+import { json } from "../../kit/http.ts";
+import { type Dialect, type Env, queryOf, sandboxCalled, sandboxOf } from "../request.ts";
+import * as wire from "../wire.ts";
 
 export function metricRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas, clock } = dialect;

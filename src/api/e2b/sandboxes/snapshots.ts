@@ -4,13 +4,13 @@
  */
 
 import type { Hono } from "hono";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
-import { idOfLabel } from "../../core/model/sandbox-label.ts";
-import { json } from "../kit/http.ts";
-import { ids } from "../kit/ids.ts";
-import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "./request.ts";
-import * as wire from "./wire.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Owner, Snapshot } from "../../../core/model/sandbox.ts";
+import { idOfLabel } from "../../../core/model/sandbox-label.ts";
+import { json } from "../../kit/http.ts";
+import { ids } from "../../kit/ids.ts";
+import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "../request.ts";
+import * as wire from "../wire.ts";
 
 const forEver = 0;
 

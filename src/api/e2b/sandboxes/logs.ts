@@ -4,11 +4,11 @@
  */
 
 import type { Hono } from "hono";
-import type { Command, Session } from "../../core/model/sandbox.ts";
-import type { Booted } from "../../core/sandboxes/sandboxes.ts";
-import { json } from "../kit/http.ts";
-import { type Dialect, type E2bContext, type Env, queryOf, sandboxOf } from "./request.ts";
-import * as wire from "./wire.ts";
+import type { Command, Session } from "../../../core/model/sandbox.ts";
+import type { Booted } from "../../../core/sandboxes/sandboxes.ts";
+import { json } from "../../kit/http.ts";
+import { type Dialect, type E2bContext, type Env, queryOf, sandboxOf } from "../request.ts";
+import * as wire from "../wire.ts";
 
 type Level = "debug" | "info" | "warn" | "error";
 

@@ -1,8 +1,8 @@
 /** How E2B's lists of destinations become a policy of the core. */
 
 import { expect, test } from "vitest";
-import { parseCidr } from "../../core/network/cidr.ts";
-import { compilePolicy } from "../../core/network/network-policy.ts";
+import { parseCidr } from "../../../core/network/cidr.ts";
+import { compilePolicy } from "../../../core/network/network-policy.ts";
 import { notesFor, policyOf, without } from "./network.ts";
 
 const everything = "0.0.0.0/0";

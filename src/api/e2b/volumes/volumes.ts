@@ -1,13 +1,13 @@
 /** Volumes on E2B's API, which are drives of the core. */
 
 import type { Hono } from "hono";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Drive } from "../../core/model/sandbox.ts";
-import { json } from "../kit/http.ts";
-import { ids } from "../kit/ids.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf } from "./request.ts";
-import { accessToken } from "./tokens.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Drive } from "../../../core/model/sandbox.ts";
+import { json } from "../../kit/http.ts";
+import { ids } from "../../kit/ids.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { accessToken } from "../access/tokens.ts";
+import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf } from "../request.ts";
 
 const mostVolumes = 1000;
 

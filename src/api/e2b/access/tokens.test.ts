@@ -1,8 +1,8 @@
 /** Access tokens and keys: which are accepted and which refused. */
 
 import { expect, test } from "vitest";
-import { failing, fakeCore } from "../../../test/harness/fake-core.ts";
-import type { Caller } from "../../core/model/sandbox.ts";
+import { failing, fakeCore } from "../../../../test/harness/fake-core.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
 import { keyOf } from "./keys.ts";
 import { accessToken, ownerOfToken } from "./tokens.ts";
 

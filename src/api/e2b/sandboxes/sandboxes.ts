@@ -2,20 +2,20 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Owner } from "../../core/model/sandbox.ts";
-import { labelOf } from "../../core/model/sandbox-label.ts";
-import type { Booted, CreateSpec } from "../../core/sandboxes/sandboxes.ts";
-import { json, undoIfGone } from "../kit/http.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { interpreterTemplate } from "./interpreter/interpreters.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Owner } from "../../../core/model/sandbox.ts";
+import { labelOf } from "../../../core/model/sandbox-label.ts";
+import type { Booted, CreateSpec } from "../../../core/sandboxes/sandboxes.ts";
+import { json, undoIfGone } from "../../kit/http.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { accessToken, trafficToken } from "../access/tokens.ts";
+import { interpreterTemplate } from "../interpreter/interpreters.ts";
+import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "../request.ts";
+import type { Schemas } from "../schemas.ts";
+import { withSecrets } from "../secrets.ts";
+import * as wire from "../wire.ts";
 import { notesFor, policyOf } from "./network.ts";
-import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
-import type { Schemas } from "./schemas.ts";
-import { withSecrets } from "./secrets.ts";
 import { isSnapshotId, snapshotCalled } from "./snapshots.ts";
-import { accessToken, trafficToken } from "./tokens.ts";
-import * as wire from "./wire.ts";
 
 /** paths of both generations of clients, with the default timeout in seconds */
 const generations = { "/sandboxes": 15, "/v2/sandboxes": 300 };

@@ -4,7 +4,7 @@
  * the sandbox or used its token.
  */
 
-import { keepLast } from "../../base/bounded-map.ts";
+import { keepLast } from "../../../base/bounded-map.ts";
 
 const mostSandboxes = 10_000;
 /** most tokens of one sandbox; each key has its own */

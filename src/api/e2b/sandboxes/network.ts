@@ -6,14 +6,14 @@
 
 import { isIP } from "node:net";
 import type { Hono } from "hono";
-import { type Cidr, covers, parseCidr } from "../../core/network/cidr.ts";
-import type { DomainRule, NetworkPolicy } from "../../core/network/network-policy.ts";
-import { isAsleep } from "../../core/sessions/states.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
-import type { Network } from "./schemas.ts";
-import { withSecrets } from "./secrets.ts";
-import type { Notes } from "./wire.ts";
+import { type Cidr, covers, parseCidr } from "../../../core/network/cidr.ts";
+import type { DomainRule, NetworkPolicy } from "../../../core/network/network-policy.ts";
+import { isAsleep } from "../../../core/sessions/states.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "../request.ts";
+import type { Network } from "../schemas.ts";
+import { withSecrets } from "../secrets.ts";
+import type { Notes } from "../wire.ts";
 
 type Egress = Pick<Network, "allowOut" | "denyOut" | "rules">;
 
