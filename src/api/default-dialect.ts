@@ -3,5 +3,5 @@
  * wire, and the messages for new users show its clients.
  */
 
+export { keyOfToken, makeOidcToken } from "./vercel/account/token.ts";
 export { clients, vercelConventions as conventions } from "./vercel/conventions.ts";
-export { keyOfToken, makeOidcToken } from "./vercel/token.ts";

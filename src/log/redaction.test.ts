@@ -1,7 +1,7 @@
 /** Every kind of secret that passes through the daemon, and that no line of the log shows it. */
 
 import { describe, expect, test } from "vitest";
-import { makeOidcToken } from "../api/vercel/token.ts";
+import { makeOidcToken } from "../api/vercel/account/token.ts";
 import { createLog } from "./log.ts";
 import { Redaction } from "./redaction.ts";
 

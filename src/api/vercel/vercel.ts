@@ -3,17 +3,17 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { json } from "../kit/http.ts";
-import { accountRoutes, loginRoutes } from "./account.ts";
-import { commandRoutes, stdinRoute } from "./commands.ts";
+import { accountRoutes, loginRoutes } from "./account/account.ts";
 import { driveRoutes } from "./drives.ts";
 import { vercelExamples } from "./examples.ts";
-import { fileRoutes } from "./files.ts";
-import { Interactive, interactiveRoutes } from "./interactive.ts";
 import { defaultLimits } from "./limits.ts";
 import { authenticated, type Dialect, type Env, open } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { schemas } from "./schemas.ts";
-import { sessionRoutes } from "./sessions.ts";
+import { commandRoutes, stdinRoute } from "./sessions/commands.ts";
+import { fileRoutes } from "./sessions/files.ts";
+import { Interactive, interactiveRoutes } from "./sessions/interactive.ts";
+import { sessionRoutes } from "./sessions/sessions.ts";
 import { snapshotLists, snapshotRoutes } from "./snapshots.ts";
 import { firstVersion } from "./v1/v1.ts";
 

@@ -17,7 +17,7 @@ import {
   type VercelContext,
 } from "../request.ts";
 import { createSpec, madeOnce, routesOf } from "../sandboxes.ts";
-import { timeoutTooLong } from "../sessions.ts";
+import { timeoutTooLong } from "../sessions/sessions.ts";
 import * as wire from "../wire.ts";
 import { boundOf, pagination } from "./pagination.ts";
 import { sandbox, snapshotting } from "./wire.ts";

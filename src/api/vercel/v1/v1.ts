@@ -5,10 +5,10 @@
  */
 
 import type { Hono } from "hono";
-import { commandRoutes } from "../commands.ts";
-import { fileRoutes } from "../files.ts";
 import type { Dialect, Env } from "../request.ts";
-import type { SessionWords } from "../session-words.ts";
+import { commandRoutes } from "../sessions/commands.ts";
+import { fileRoutes } from "../sessions/files.ts";
+import type { SessionWords } from "../sessions/session-words.ts";
 import { snapshotRoutes } from "../snapshots.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { snapshotList } from "./snapshots.ts";

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import * as sdk1 from "vercel-sandbox-1";
 import * as sdk10 from "vercel-sandbox-1-0";
 import { beforeAll, describe, expect, test } from "vitest";
-import { makeOidcToken } from "../../../../src/api/vercel/token.ts";
+import { makeOidcToken } from "../../../../src/api/vercel/account/token.ts";
 import { daemonOfFile } from "../../../harness/daemon.ts";
 import { tempDir } from "../../../harness/harness.ts";
 import { credentials, fetchTo, raw, redirectThisProcess, sdks } from "../../clients.ts";

@@ -1,11 +1,11 @@
 /** Terminals on Vercel's wire: the text messages of its clients, and the message that reports the exit. */
 
 import { z } from "zod";
-import type { Caller } from "../../core/model/sandbox.ts";
-import { Terminal, type TerminalRequest } from "../kit/connection/terminal.ts";
-import { jsonOf, parsed } from "../kit/http.ts";
-import { sentenceOf } from "./errors.ts";
-import type { Dialect } from "./request.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
+import { Terminal, type TerminalRequest } from "../../kit/connection/terminal.ts";
+import { jsonOf, parsed } from "../../kit/http.ts";
+import { sentenceOf } from "../errors.ts";
+import type { Dialect } from "../request.ts";
 
 export function vercelTerminal(
   { core, limits, clock, logError }: Dialect,

@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { apiClient, type Client } from "../../../test/harness/api-client.ts";
+import { apiClient, type Client } from "../../../../test/harness/api-client.ts";
 import {
   command,
   commandId,
@@ -13,9 +13,9 @@ import {
   failing,
   type Overrides,
   sessionId,
-} from "../../../test/harness/fake-core.ts";
-import type { Command } from "../../core/model/sandbox.ts";
-import type { OutputChunk, OutputOptions } from "../../core/ports/runtime.ts";
+} from "../../../../test/harness/fake-core.ts";
+import type { Command } from "../../../core/model/sandbox.ts";
+import type { OutputChunk, OutputOptions } from "../../../core/ports/runtime.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/interactive`;
 

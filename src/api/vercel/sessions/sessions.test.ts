@@ -1,7 +1,7 @@
 /** Sessions on Vercel's wire. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/harness/api-client.ts";
+import { apiClient } from "../../../../test/harness/api-client.ts";
 import {
   failing,
   failingAs,
@@ -10,7 +10,7 @@ import {
   sessionId,
   snapshot,
   snapshotId,
-} from "../../../test/harness/fake-core.ts";
+} from "../../../../test/harness/fake-core.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;
 const caller = { teamId: "team_default" };

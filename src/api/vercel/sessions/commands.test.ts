@@ -1,7 +1,7 @@
 /** Commands on Vercel's wire: the format of the streams, and that closing a stream ends nothing else. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/harness/api-client.ts";
+import { apiClient } from "../../../../test/harness/api-client.ts";
 import {
   chunks,
   command,
@@ -12,8 +12,8 @@ import {
   sessionId,
   streamOf,
   time,
-} from "../../../test/harness/fake-core.ts";
-import type { Subject } from "../../core/model/errors.ts";
+} from "../../../../test/harness/fake-core.ts";
+import type { Subject } from "../../../core/model/errors.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/cmd`;
 const caller = { teamId: "team_default" };

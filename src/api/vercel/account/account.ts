@@ -4,12 +4,12 @@
  */
 
 import type { Hono } from "hono";
-import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Project, Team } from "../../core/model/sandbox.ts";
-import { addressOf, form, json } from "../kit/http.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Project, Team } from "../../../core/model/sandbox.ts";
+import { addressOf, form, json } from "../../kit/http.ts";
+import { notFound, sentenceOf } from "../errors.ts";
+import { bodyOf, callerOf, type Dialect, type Env, queryOf } from "../request.ts";
 import { approvalPage, approvalPath } from "./approval-page.ts";
-import { notFound, sentenceOf } from "./errors.ts";
-import { bodyOf, callerOf, type Dialect, type Env, queryOf } from "./request.ts";
 
 /** routes for callers with a token */
 export function accountRoutes(app: Hono<Env>, dialect: Dialect): void {

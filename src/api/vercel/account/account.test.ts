@@ -1,9 +1,9 @@
 /** The account and login routes that Vercel's command line uses. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/harness/api-client.ts";
-import { failing, key } from "../../../test/harness/fake-core.ts";
-import { SandkeepError } from "../../core/model/errors.ts";
+import { apiClient } from "../../../../test/harness/api-client.ts";
+import { failing, key } from "../../../../test/harness/fake-core.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 
 const anybody = { token: null };
 const formHeaders = { "content-type": "application/x-www-form-urlencoded" };

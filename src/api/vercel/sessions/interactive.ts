@@ -16,11 +16,11 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Hono } from "hono";
-import type { Caller } from "../../core/model/sandbox.ts";
-import type { Terminal } from "../kit/connection/terminal.ts";
-import { WebSockets } from "../kit/connection/websockets.ts";
-import { json } from "../kit/http.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
+import type { Terminal } from "../../kit/connection/terminal.ts";
+import { WebSockets } from "../../kit/connection/websockets.ts";
+import { json } from "../../kit/http.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "../request.ts";
 import { vercelTerminal } from "./terminal.ts";
 
 export function interactiveRoutes(app: Hono<Env>, dialect: Dialect, interactive: Interactive): void {

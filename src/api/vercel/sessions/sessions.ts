@@ -1,14 +1,14 @@
 /** Sessions on Vercel's wire: list, get, stop, extend, network policy, snapshot. */
 
 import type { Hono } from "hono";
-import type { SandkeepError } from "../../core/model/errors.ts";
-import type { Session } from "../../core/model/sandbox.ts";
-import { json } from "../kit/http.ts";
-import { VercelError, worded } from "./errors.ts";
-import { policyFromWire } from "./network-policy.ts";
-import { addressesFor, bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
-import { routesOf } from "./sandboxes.ts";
-import * as wire from "./wire.ts";
+import type { SandkeepError } from "../../../core/model/errors.ts";
+import type { Session } from "../../../core/model/sandbox.ts";
+import { json } from "../../kit/http.ts";
+import { VercelError, worded } from "../errors.ts";
+import { policyFromWire } from "../network-policy.ts";
+import { addressesFor, bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "../request.ts";
+import { routesOf } from "../sandboxes.ts";
+import * as wire from "../wire.ts";
 
 /** the error for a session that would run longer than allowed */
 export const timeoutTooLong = {

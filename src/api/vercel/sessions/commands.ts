@@ -2,14 +2,14 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { Caller, Command } from "../../core/model/sandbox.ts";
-import { json } from "../kit/http.ts";
-import { once } from "../kit/idempotency.ts";
-import { lateJson, ndjson } from "../kit/live.ts";
-import { logLines } from "../kit/logs.ts";
-import { daemonCloses, inVercelsWords, streamClosed, VercelError, worded } from "./errors.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
-import type { Schemas } from "./schemas.ts";
+import type { Caller, Command } from "../../../core/model/sandbox.ts";
+import { json } from "../../kit/http.ts";
+import { once } from "../../kit/idempotency.ts";
+import { lateJson, ndjson } from "../../kit/live.ts";
+import { logLines } from "../../kit/logs.ts";
+import { daemonCloses, inVercelsWords, streamClosed, VercelError, worded } from "../errors.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "../request.ts";
+import type { Schemas } from "../schemas.ts";
 import { currentWords, type SessionWords } from "./session-words.ts";
 
 export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWords = currentWords): void {

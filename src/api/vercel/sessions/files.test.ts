@@ -2,8 +2,8 @@
 
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/harness/api-client.ts";
-import { failing, sessionId } from "../../../test/harness/fake-core.ts";
+import { apiClient } from "../../../../test/harness/api-client.ts";
+import { failing, sessionId } from "../../../../test/harness/fake-core.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/fs`;
 const caller = { teamId: "team_default" };

@@ -2,12 +2,12 @@
 
 import { posix } from "node:path";
 import type { Hono } from "hono";
-import { resolvePath } from "../../core/files/files.ts";
-import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
-import type { Caller } from "../../core/model/sandbox.ts";
-import { bodyBytes, byteBody, hasBody, json } from "../kit/http.ts";
-import { badRequest, notFound, VercelError } from "./errors.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
+import { resolvePath } from "../../../core/files/files.ts";
+import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../../core/model/errors.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
+import { bodyBytes, byteBody, hasBody, json } from "../../kit/http.ts";
+import { badRequest, notFound, VercelError } from "../errors.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "../request.ts";
 import { currentWords, type SessionWords } from "./session-words.ts";
 
 export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: SessionWords = currentWords): void {

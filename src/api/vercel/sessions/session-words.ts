@@ -1,7 +1,7 @@
 /** How the versions of Vercel's wire differ for sessions: their paths, and the format of commands. */
 
-import type { Command } from "../../core/model/sandbox.ts";
-import * as wire from "./wire.ts";
+import type { Command } from "../../../core/model/sandbox.ts";
+import * as wire from "../wire.ts";
 
 export interface SessionWords {
   /** the path of a session */
