@@ -1,7 +1,7 @@
 /** Composes the services of the core: those that the APIs call, and those that run in the background. */
 
-import { eachBounded } from "../base/each-bounded.ts";
-import { FairSemaphore } from "../base/fair-semaphore.ts";
+import { eachBounded } from "../base/concurrency/each-bounded.ts";
+import { FairSemaphore } from "../base/concurrency/fair-semaphore.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
 import { Quotas } from "./access/quotas.ts";

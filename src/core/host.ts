@@ -1,6 +1,6 @@
 /** What an operator asks of a whole daemon: its numbers, and which of its processes are from an earlier build. */
 
-import { SharedRun } from "../base/single-flight.ts";
+import { SharedRun } from "../base/concurrency/single-flight.ts";
 import { defaultTeam } from "./access/access.ts";
 import type { Context } from "./context.ts";
 import type { Diagnosis } from "./model/diagnosis.ts";

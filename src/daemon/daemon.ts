@@ -17,9 +17,9 @@ import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../
 import { clientAddress } from "../api/kit/http.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { type Api, createApi } from "../api/server.ts";
-import { writeDurably } from "../base/durable-file.ts";
+import { after } from "../base/concurrency/waits.ts";
+import { writeDurably } from "../base/files/durable-file.ts";
 import { fewRandomBytes } from "../base/random-bytes.ts";
-import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
 import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";

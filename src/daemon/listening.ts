@@ -2,8 +2,8 @@
 
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { after } from "../base/concurrency/waits.ts";
 import { codeOf } from "../base/error-code.ts";
-import { after } from "../base/waits.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 
 export interface Address {

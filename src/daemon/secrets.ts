@@ -2,7 +2,7 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hash, hkdfSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { writeDurably } from "../base/durable-file.ts";
+import { writeDurably } from "../base/files/durable-file.ts";
 import type { Seal } from "../core/context.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 

@@ -7,7 +7,7 @@
  * the same process. It does not rely on a supervisor, because `npm start` has none. Sandboxes run on meanwhile.
  */
 
-import { within } from "../base/waits.ts";
+import { within } from "../base/concurrency/waits.ts";
 import { messageOf } from "../core/model/errors.ts";
 
 /** from now on, for as long as the program runs; resolves at the first uncaught exception */

@@ -13,9 +13,9 @@
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { writeDurably } from "../base/durable-file.ts";
 import { codeOf } from "../base/error-code.ts";
-import { makeFolderSync } from "../base/folders.ts";
+import { writeDurably } from "../base/files/durable-file.ts";
+import { makeFolderSync } from "../base/files/folders.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
 

@@ -8,7 +8,7 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import type { Context } from "hono";
 import type { z } from "zod";
-import { within } from "../../base/waits.ts";
+import { within } from "../../base/concurrency/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { bytesOf } from "../../core/network/cidr.ts";
 

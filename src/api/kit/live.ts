@@ -1,7 +1,7 @@
 /** Answers that begin before their content is complete: streams of lines, and JSON that takes long to compute. */
 
 import type { ServerResponse } from "node:http";
-import { within } from "../../base/waits.ts";
+import { within } from "../../base/concurrency/waits.ts";
 import { asciiJson, type LivePieces, liveBody } from "./http.ts";
 
 export interface Live {

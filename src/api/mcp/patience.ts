@@ -1,6 +1,6 @@
 /** Limits the wait for work that may never finish, such as a write to a program that does not read its input. */
 
-import { unlessAborted } from "../../base/waits.ts";
+import { unlessAborted } from "../../base/concurrency/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 
 export interface Patience {

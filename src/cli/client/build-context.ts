@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Ignored, ignoredBy } from "../../base/path-patterns.ts";
+import { type Ignored, ignoredBy } from "../../base/files/path-patterns.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
 import { CliError } from "../errors.ts";

@@ -3,7 +3,7 @@
 import { createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
-import type { Ignored } from "../../base/path-patterns.ts";
+import type { Ignored } from "../../base/files/path-patterns.ts";
 import { bytesOf, shownText } from "../../base/tar/byte-string.ts";
 import type { TarWriter } from "../../base/tar/writer.ts";
 

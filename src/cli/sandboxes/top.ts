@@ -1,6 +1,6 @@
 /** `sandkeep top`: what the running sandboxes use, in a table that is drawn again and again. */
 
-import { eachBounded } from "../../base/each-bounded.ts";
+import { eachBounded } from "../../base/concurrency/each-bounded.ts";
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { ApiError } from "../../client/client.ts";
 import { readArgs } from "../args.ts";

@@ -5,7 +5,7 @@
  * limited too: an image that would exceed it is not made.
  */
 
-import { OrderedWork } from "../../base/ordered-work.ts";
+import { OrderedWork } from "../../base/concurrency/ordered-work.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Quota, Session } from "../model/sandbox.ts";

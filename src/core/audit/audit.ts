@@ -5,7 +5,7 @@
  * daemon loses at most those of the last moment. While the database is away they wait in memory, up to a limit.
  */
 
-import { SharedRun } from "../../base/single-flight.ts";
+import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { AuditEntry, Origin } from "../model/audit.ts";
 import { isSandkeepError } from "../model/errors.ts";

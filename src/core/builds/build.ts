@@ -4,7 +4,7 @@
  * These sandboxes belong to no project, appear in no list, and are deleted when their step ends.
  */
 
-import { unlessAborted } from "../../base/waits.ts";
+import { unlessAborted } from "../../base/concurrency/waits.ts";
 import { shellLine } from "../commands/login-shell.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
 import { showName } from "../images/shown-name.ts";

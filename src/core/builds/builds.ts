@@ -1,11 +1,11 @@
 /** Images made here, from a build plan or a snapshot. They belong to the caller's team. */
 
 import type { Readable } from "node:stream";
-import { FairSemaphore, QueueFull } from "../../base/fair-semaphore.ts";
-import { Queue } from "../../base/queue.ts";
+import { FairSemaphore, QueueFull } from "../../base/concurrency/fair-semaphore.ts";
+import { Queue } from "../../base/concurrency/queue.ts";
+import { steady } from "../../base/concurrency/steady.ts";
+import { unlessAborted } from "../../base/concurrency/waits.ts";
 import { sha256Of } from "../../base/sha256.ts";
-import { steady } from "../../base/steady.ts";
-import { unlessAborted } from "../../base/waits.ts";
 import type { Quotas } from "../access/quotas.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
 import { resolveBase, type WantedImage, wantedImage } from "../images/images.ts";

@@ -1,6 +1,6 @@
 /** The files of a build's context that control the build: the Dockerfile and the ignore file. */
 
-import { type Ignored, ignoredBy } from "../../base/path-patterns.ts";
+import { type Ignored, ignoredBy } from "../../base/files/path-patterns.ts";
 import { messageOf, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 

@@ -3,7 +3,7 @@
  * built, which resolves every path. Files of another stage are packed inside a sandbox of their own.
  */
 
-import { isPattern, namePattern, type Steps } from "../../base/path-patterns.ts";
+import { isPattern, namePattern, type Steps } from "../../base/files/path-patterns.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 import type { ExtractOptions, Files, Machine } from "../ports/runtime.ts";

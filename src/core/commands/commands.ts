@@ -2,7 +2,7 @@
  * Commands: they start in a running session and are stored; their output stays readable while their session is known.
  */
 
-import { after, unlessAborted } from "../../base/waits.ts";
+import { after, unlessAborted } from "../../base/concurrency/waits.ts";
 import type { Context } from "../context.ts";
 import { resolvePath } from "../files/files.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";

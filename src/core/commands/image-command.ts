@@ -1,6 +1,6 @@
 /** The program that an image is made for (ENTRYPOINT and CMD), and the signal that asks it to end (STOPSIGNAL). */
 
-import { after } from "../../base/waits.ts";
+import { after } from "../../base/concurrency/waits.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { ImageConfig } from "../model/image.ts";

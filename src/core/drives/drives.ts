@@ -1,6 +1,6 @@
 /** Drives: durable volumes of a project, mounted into sessions. */
 
-import { FairSemaphore, QueueFull } from "../../base/fair-semaphore.ts";
+import { FairSemaphore, QueueFull } from "../../base/concurrency/fair-semaphore.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Drive, Owner } from "../model/sandbox.ts";

@@ -4,7 +4,7 @@
  * variables for programs that look elsewhere. With nothing to trust it does nothing.
  */
 
-import { within } from "../../base/waits.ts";
+import { within } from "../../base/concurrency/waits.ts";
 import type { Context, HostRoots, NetworkSecrets } from "../context.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
 import { type AuthoritySpec, hasRules, type NetworkPolicy } from "../network/network-policy.ts";

@@ -1,7 +1,7 @@
 /** Inbound routes: labels that reach ports of sandboxes from outside. */
 
 import type { Duplex } from "node:stream";
-import { OrderedWork } from "../../base/ordered-work.ts";
+import { OrderedWork } from "../../base/concurrency/ordered-work.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Ids } from "../model/ids.ts";

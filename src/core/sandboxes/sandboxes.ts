@@ -1,9 +1,9 @@
 /** Sandboxes: create, find, change, resume, fork and delete them, each by its name within its project. */
 
+import type { FairSemaphore } from "../../base/concurrency/fair-semaphore.ts";
+import { SingleFlight } from "../../base/concurrency/single-flight.ts";
+import { after } from "../../base/concurrency/waits.ts";
 import { definedOf } from "../../base/defined.ts";
-import type { FairSemaphore } from "../../base/fair-semaphore.ts";
-import { SingleFlight } from "../../base/single-flight.ts";
-import { after } from "../../base/waits.ts";
 import type { Quotas } from "../access/quotas.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";

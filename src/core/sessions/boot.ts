@@ -3,8 +3,8 @@
  * fails, it deletes the machine and moves the session to failed.
  */
 
-import { Retries } from "../../base/retries.ts";
-import { SingleFlight } from "../../base/single-flight.ts";
+import { Retries } from "../../base/concurrency/retries.ts";
+import { SingleFlight } from "../../base/concurrency/single-flight.ts";
 import { userIds } from "../commands/user-ids.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";

@@ -3,9 +3,9 @@
  * once: a call while it is ending waits for the same end.
  */
 
-import { Retries } from "../../base/retries.ts";
-import { SingleFlight } from "../../base/single-flight.ts";
-import { after } from "../../base/waits.ts";
+import { Retries } from "../../base/concurrency/retries.ts";
+import { SingleFlight } from "../../base/concurrency/single-flight.ts";
+import { after } from "../../base/concurrency/waits.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { EndCause, Session, Snapshot } from "../model/sandbox.ts";

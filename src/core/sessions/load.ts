@@ -1,7 +1,7 @@
 /** A session's current resource use. Two samples of the processor time give its processor load. */
 
 import { keepLast } from "../../base/bounded-map.ts";
-import { after } from "../../base/waits.ts";
+import { after } from "../../base/concurrency/waits.ts";
 import type { Machine, Usage } from "../ports/runtime.ts";
 
 /** ms between two samples, and the longest age of the earlier one */

@@ -6,8 +6,8 @@
  * between, the next one makes the machine agree with the store.
  */
 
-import { OrderedWork } from "../../base/ordered-work.ts";
-import { Retries } from "../../base/retries.ts";
+import { OrderedWork } from "../../base/concurrency/ordered-work.ts";
+import { Retries } from "../../base/concurrency/retries.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError } from "../model/errors.ts";

@@ -14,7 +14,7 @@
  * a step runs.
  */
 
-import { SharedRun } from "../../base/single-flight.ts";
+import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { PrunableSession } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";

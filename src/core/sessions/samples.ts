@@ -7,7 +7,7 @@
  */
 
 import { keepLast } from "../../base/bounded-map.ts";
-import { eachBounded } from "../../base/each-bounded.ts";
+import { eachBounded } from "../../base/concurrency/each-bounded.ts";
 import type { Context } from "../context.ts";
 import type { Usage } from "../ports/runtime.ts";
 

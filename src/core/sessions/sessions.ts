@@ -1,6 +1,6 @@
 /** Sessions by id: every key of the owning team may use them. */
 
-import type { FairSemaphore } from "../../base/fair-semaphore.ts";
+import type { FairSemaphore } from "../../base/concurrency/fair-semaphore.ts";
 import { askToEnd } from "../commands/image-command.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";

@@ -1,6 +1,6 @@
 /** Starts what an image says that a sandbox runs from its boot on, and waits until the sandbox is ready. */
 
-import { after, within } from "../../base/waits.ts";
+import { after, within } from "../../base/concurrency/waits.ts";
 import { shellLine } from "../commands/login-shell.ts";
 import type { Context } from "../context.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";

@@ -1,6 +1,6 @@
 /** Captures of sessions that do not end: snapshots of their file systems, frozen for a moment or for a pause. */
 
-import { OrderedWork } from "../../base/ordered-work.ts";
+import { OrderedWork } from "../../base/concurrency/ordered-work.ts";
 import type { Context } from "../context.ts";
 import type { Session, Snapshot } from "../model/sandbox.ts";
 import type { Machine } from "../ports/runtime.ts";

@@ -1,6 +1,6 @@
 /** The files that differ between two snapshots, or between a snapshot and a sandbox as it is now. */
 
-import { FairSemaphore, QueueFull } from "../../base/fair-semaphore.ts";
+import { FairSemaphore, QueueFull } from "../../base/concurrency/fair-semaphore.ts";
 import type { Context } from "../context.ts";
 import { notFound, SandkeepError } from "../model/errors.ts";
 import type { Owner, Snapshot } from "../model/sandbox.ts";

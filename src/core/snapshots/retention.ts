@@ -1,6 +1,6 @@
 /** Which snapshots stay: how many a sandbox keeps, when they expire, and how they are deleted with their files. */
 
-import { SharedRun } from "../../base/single-flight.ts";
+import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 import type { SnapshotInfo } from "../ports/runtime.ts";

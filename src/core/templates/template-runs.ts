@@ -3,7 +3,7 @@
  * store. A build goes on when its caller has gone, and ends with the daemon.
  */
 
-import { Retries } from "../../base/retries.ts";
+import { Retries } from "../../base/concurrency/retries.ts";
 import type { BuildProgress, BuildSpec, Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, messageOf } from "../model/errors.ts";

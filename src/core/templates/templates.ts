@@ -1,6 +1,6 @@
 /** Templates of a team: request and start their builds, find, tag, publish and delete them. */
 
-import { FairSemaphore } from "../../base/fair-semaphore.ts";
+import { FairSemaphore } from "../../base/concurrency/fair-semaphore.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";

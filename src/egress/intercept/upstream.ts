@@ -12,8 +12,8 @@ import {
   type TLSSocket,
 } from "node:tls";
 import { keepLast } from "../../base/bounded-map.ts";
+import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import { codeOf } from "../../base/error-code.ts";
-import { SharedRun } from "../../base/single-flight.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { Client } from "./client.ts";
 import { http1Client } from "./http1-client.ts";

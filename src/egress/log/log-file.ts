@@ -5,8 +5,8 @@
 
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { nextInTurn } from "../../base/concurrency/round-robin.ts";
 import { codeOf } from "../../base/error-code.ts";
-import { nextInTurn } from "../../base/round-robin.ts";
 import {
   type EgressDecision,
   type EgressLogLine,

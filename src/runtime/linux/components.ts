@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
-import { makeFolderSync } from "../../base/folders.ts";
+import { makeFolderSync } from "../../base/files/folders.ts";
 import type { ImageConventions } from "../../core/model/conventions.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";

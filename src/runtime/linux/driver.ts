@@ -4,7 +4,7 @@
  */
 
 import { rmSync } from "node:fs";
-import { makeFolderSync } from "../../base/folders.ts";
+import { makeFolderSync } from "../../base/files/folders.ts";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type {
   Discrepancy,

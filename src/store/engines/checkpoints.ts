@@ -4,8 +4,8 @@
  */
 
 import { Worker } from "node:worker_threads";
-import { siblingProgram } from "../../base/sibling-program.ts";
-import { SharedRun } from "../../base/single-flight.ts";
+import { SharedRun } from "../../base/concurrency/single-flight.ts";
+import { siblingProgram } from "../../base/files/sibling-program.ts";
 import type { Order, Outcome } from "./checkpoint-thread.ts";
 
 /** how many commits go by between two checkpoints */

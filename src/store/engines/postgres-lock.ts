@@ -11,7 +11,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { within } from "../../base/waits.ts";
+import { within } from "../../base/concurrency/waits.ts";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 
 // Arbitrary numbers that no other user of the same database takes.

@@ -5,7 +5,7 @@
 
 import { posix } from "node:path";
 import { Hono } from "hono";
-import { within } from "../../../base/waits.ts";
+import { within } from "../../../base/concurrency/waits.ts";
 import type { OpenDrive } from "../../../core/drives/drives.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { FileInfo } from "../../../core/ports/runtime.ts";

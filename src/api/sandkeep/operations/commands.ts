@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { z } from "zod";
-import { within } from "../../../base/waits.ts";
+import { within } from "../../../base/concurrency/waits.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
 import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";

@@ -8,7 +8,7 @@
  */
 
 import type { Duplex } from "node:stream";
-import { Queue } from "../../../base/queue.ts";
+import { Queue } from "../../../base/concurrency/queue.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
 import {

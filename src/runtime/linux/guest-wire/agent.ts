@@ -8,7 +8,7 @@ import type { Socket } from "node:net";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { keepLast } from "../../../base/bounded-map.ts";
-import { unlessAborted } from "../../../base/waits.ts";
+import { unlessAborted } from "../../../base/concurrency/waits.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ExecSpec } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";

@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
 import { type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";

@@ -3,7 +3,7 @@
  * process is asked a question while requests wait for it, and no answer within a time is reported.
  */
 
-import { within } from "../../../base/waits.ts";
+import { within } from "../../../base/concurrency/waits.ts";
 
 export interface SilenceOptions {
   /** number of requests that wait for an answer */

@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { codeOf } from "../../../base/error-code.ts";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Limits } from "../../../core/ports/runtime.ts";
 import { kernelFact, kernelText } from "./kernel-file.ts";

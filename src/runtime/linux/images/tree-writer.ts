@@ -5,7 +5,7 @@
 
 import { chmod, copyFile, lchown, link, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeFolder } from "../../../base/folders.ts";
+import { makeFolder } from "../../../base/files/folders.ts";
 import { type EntryOptions, isProgram, type Owner } from "./layer-writer.ts";
 
 const root: Owner = { uid: 0, gid: 0 };

@@ -3,7 +3,7 @@
 import { lstatSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { OrderedWork } from "../../../base/ordered-work.ts";
+import { OrderedWork } from "../../../base/concurrency/ordered-work.ts";
 import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
 import { readOnlyError } from "../guest-wire/failure.ts";

@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { SharedRun } from "../../../base/single-flight.ts";
+import { SharedRun } from "../../../base/concurrency/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../../core/ports/runtime.ts";
 import type { DiffOptions, TreeDiff, TreePlace } from "../../../core/ports/tree-diff.ts";

@@ -2,9 +2,9 @@
 
 import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
+import { Retries } from "../../../base/concurrency/retries.ts";
+import { within } from "../../../base/concurrency/waits.ts";
 import { codeOf } from "../../../base/error-code.ts";
-import { Retries } from "../../../base/retries.ts";
-import { within } from "../../../base/waits.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
   ExecSpec,

@@ -4,7 +4,7 @@
  * down. Callers use a new machine at once, so filling also waits while commands start and machines stop, but not for long.
  */
 
-import { SharedRun } from "../../../base/single-flight.ts";
+import { SharedRun } from "../../../base/concurrency/single-flight.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { MachinePreparer, PreparedMachine, Root } from "./prepared-machine.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { HostResource } from "../../../protocols/ledger-line.ts";
 import type { Agent } from "../guest-wire/agent.ts";

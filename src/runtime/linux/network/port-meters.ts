@@ -7,7 +7,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { nextInTurn } from "../../../base/round-robin.ts";
+import { nextInTurn } from "../../../base/concurrency/round-robin.ts";
 import type { PortTraffic } from "../../../core/network/egress-log.ts";
 import type { EgressTraffic } from "../../../protocols/egress-log.ts";
 import { portCountsFile, type TrafficCounts, writeTrafficCounts } from "../../../protocols/traffic-counts.ts";

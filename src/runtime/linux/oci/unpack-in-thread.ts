@@ -1,7 +1,7 @@
 /** Starts a thread that unpacks one large layer, keeps to the limits of the image meanwhile, and ends with it. */
 
 import { Worker } from "node:worker_threads";
-import { siblingProgram } from "../../../base/sibling-program.ts";
+import { siblingProgram } from "../../../base/files/sibling-program.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { kernelError } from "../guest-wire/failure.ts";
 import type { LayerFile } from "./content.ts";

@@ -3,7 +3,7 @@
  */
 
 import { join } from "node:path";
-import { eachBounded } from "../../../base/each-bounded.ts";
+import { eachBounded } from "../../../base/concurrency/each-bounded.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { imageKey } from "../../../core/model/image.ts";
 import type { ImageRecord } from "../images/images.ts";

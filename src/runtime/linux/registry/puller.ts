@@ -3,8 +3,8 @@
  * meanwhile, few at a time. A pull that takes long holds up none of another team, and none takes longer than it may.
  */
 
-import { FairSemaphore, QueueFull } from "../../../base/fair-semaphore.ts";
-import { SingleFlight } from "../../../base/single-flight.ts";
+import { FairSemaphore, QueueFull } from "../../../base/concurrency/fair-semaphore.ts";
+import { SingleFlight } from "../../../base/concurrency/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageInfo, PullImageOptions, PullProgress } from "../../../core/ports/images.ts";
 import type { ImageStores } from "../oci/import.ts";

@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { DriveVolumes } from "../../../core/ports/runtime.ts";
 import { isPlainName } from "../machines/plan.ts";

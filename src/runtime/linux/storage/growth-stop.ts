@@ -6,7 +6,7 @@
 
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { processesFile } from "../host/cgroup.ts";

@@ -6,7 +6,7 @@ import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
 import { codeOf } from "../../../base/error-code.ts";
-import { makeFolder } from "../../../base/folders.ts";
+import { makeFolder } from "../../../base/files/folders.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 
 /**

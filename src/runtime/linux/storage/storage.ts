@@ -26,7 +26,7 @@ import {
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import { monitorPoint } from "./write-monitor.ts";

@@ -6,7 +6,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import { errnoOf } from "../guest-wire/failure.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";

@@ -15,7 +15,7 @@ import { execFile } from "node:child_process";
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { makeFolderSync } from "../../../base/folders.ts";
+import { makeFolderSync } from "../../../base/files/folders.ts";
 import { messageOf } from "../../../core/model/errors.ts";
 import { isOfDisk } from "../guest-wire/failure.ts";
 

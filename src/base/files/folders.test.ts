@@ -4,9 +4,9 @@ import { execFileSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { smallDisk } from "../../test/disks/small-disk.ts";
-import { tempDir } from "../../test/harness/harness.ts";
-import { demand } from "../../test/runner/needs.ts";
+import { smallDisk } from "../../../test/disks/small-disk.ts";
+import { tempDir } from "../../../test/harness/harness.ts";
+import { demand } from "../../../test/runner/needs.ts";
 import { makeFolder, makeFolderSync } from "./folders.ts";
 
 test("a folder is made with those above it, and one that exists is no error", async () => {

@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { codeOf } from "./error-code.ts";
+import { codeOf } from "../error-code.ts";
 
 /** no error if it exists; throws the kernel's own error if it cannot be made */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
