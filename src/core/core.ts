@@ -5,6 +5,7 @@ import { FairSemaphore } from "../base/concurrency/fair-semaphore.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
 import { Quotas } from "./access/quotas.ts";
+import { Teams } from "./access/teams.ts";
 import { Audit } from "./audit/audit.ts";
 import { Builds } from "./builds/builds.ts";
 import { Clock } from "./clock.ts";
@@ -48,6 +49,7 @@ const longestTurn = 5000;
 export interface Core extends Guarded {
   access: Access;
   quotas: Quotas;
+  teams: Teams;
   audit: Audit;
   activities: Activities;
   policies: NetworkPolicies;
@@ -118,6 +120,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const commands = new Commands(context, sessions, activity);
   const builds = new Builds(context, quotas);
   const templates = new Templates(context, builds);
+  const snapshots = new SnapshotService(context, retention);
+  const secrets = new Secrets(context);
   const audit = new Audit(context);
   const permitted = guarded(
     {
@@ -127,11 +131,11 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       files: new SessionFiles(context, sessions),
       userFiles: new UserFiles(context, sessions),
       egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
-      snapshots: new SnapshotService(context, retention),
+      snapshots,
       drives,
       builds,
       templates,
-      secrets: new Secrets(context),
+      secrets,
       routes: new Routes(context, async ({ teamId, projectId, name }) => {
         return (await sandboxes.resume({ teamId, projectId }, name)).session.id;
       }),
@@ -140,7 +144,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     context,
   );
   const access = new Access(context, options);
-  const services = audit.over({ ...permitted, access, quotas, host: new Host(context) });
+  const teams = new Teams(context, { access, quotas, sandboxes, snapshots, drives, builds, templates, secrets });
+  const services = audit.over({ ...permitted, access, quotas, teams, host: new Host(context) });
   return {
     ...services,
     audit,
@@ -151,6 +156,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await templates.open();
       context.runtime.onLoss(() => void settleLostSnapshots(context).catch(context.logError));
       await quarantine.open({ keepAll });
+      await teams.open().catch(context.logError);
       expiry.open();
       audit.open();
       samples.open();

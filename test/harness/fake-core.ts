@@ -150,6 +150,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "userFiles",
     "policies",
     "quotas",
+    "teams",
     "egress",
     "snapshots",
     "drives",

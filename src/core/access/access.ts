@@ -57,7 +57,7 @@ export class Access {
   readonly #callers = new Map<string, KnownKey>();
   /** the same keys, by id */
   readonly #byId = new Map<string, KnownKey>();
-  /** known projects, by team and by the id or name asked for: a project never changes or goes away */
+  /** known projects, by team and by the id or name asked for: a project goes away only with its team */
   readonly #projects = new Map<string, Project>();
 
   constructor(context: Context, options: AccessOptions) {
@@ -191,6 +191,13 @@ export class Access {
     const project = { ...ids.project(), teamId: team.id, name: defaultProject.name, createdAt: now() };
     await store.insertProject(project);
     return team;
+  }
+
+  /** call when the team of these keys was deleted */
+  forgetTeam(keys: readonly string[]): void {
+    this.#forgetAll();
+    this.#projects.clear();
+    for (const id of keys) this.#lifetimes.end(id);
   }
 
   async projects(caller: Caller): Promise<Project[]> {

@@ -219,7 +219,12 @@ export function guarded(
     list: reads,
     delete: changes,
   };
-  const egress: Checks<EgressLogs> = { page: aboutSession, follow: aboutSession, suggestion: aboutSession };
+  const egress: Checks<EgressLogs> = {
+    page: aboutSession,
+    follow: aboutSession,
+    suggestion: aboutSession,
+    newest: reads,
+  };
   const snapshots: Checks<SnapshotService> = {
     get: aboutSnapshot,
     list: reads,

@@ -63,6 +63,11 @@ export class Quotas {
     return this.get(caller);
   }
 
+  /** call when the team was deleted: it starts nothing more */
+  forget(teamId: string): void {
+    this.#known.delete(teamId);
+  }
+
   /**
    * counts a session that is about to start, until the result is disposed; throws `limit` if it exceeds the quota. The
    * first session of a sandbox also counts as a create, whether or not it starts
@@ -120,7 +125,10 @@ export class Quotas {
   #quotaOf(teamId: string): Promise<Quota> {
     const known = this.#known.get(teamId);
     if (known) return known;
-    const found = this.#context.store.findTeam(teamId).then((team) => team?.quota ?? {});
+    const found = this.#context.store.findTeam(teamId).then((team) => {
+      if (!team) throw new SandkeepError("gone", "Cannot start a sandbox: its team was deleted");
+      return team.quota ?? {};
+    });
     this.#known.set(teamId, found);
     // A database that was away is asked again.
     found.catch(() => this.#known.delete(teamId));

@@ -9,6 +9,7 @@
 import type { Access } from "../access/access.ts";
 import type { Guarded } from "../access/permissions.ts";
 import type { Quotas } from "../access/quotas.ts";
+import type { Teams } from "../access/teams.ts";
 import type { Host } from "../host.ts";
 import type { AuditEntry } from "../model/audit.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
@@ -19,6 +20,7 @@ import { isStream, untilItsEnd } from "./streams.ts";
 export interface Recorded extends Guarded {
   access: Access;
   quotas: Quotas;
+  teams: Teams;
   host: Host;
 }
 
@@ -188,7 +190,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     archive: unrecorded,
     extract: inSession("file.extract"),
   },
-  egress: { page: unrecorded, follow: unrecorded, suggestion: unrecorded },
+  egress: { page: unrecorded, follow: unrecorded, suggestion: unrecorded, newest: unrecorded },
   snapshots: {
     get: unrecorded,
     list: unrecorded,
@@ -274,6 +276,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     renameKey: onThing("key.rename"),
     deleteKey: onThing("key.delete"),
   },
+  teams: { delete: onThing("team.delete") },
   quotas: { get: unrecorded, set: { name: "quota.set", about: () => ({}) } },
   host: { vitals: unrecorded, diagnosis: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
 };

@@ -37,7 +37,7 @@ function fixture({ addAudit, calls }: Replaced = {}) {
         queries.push(query);
         return { items: [...stored] };
       },
-      listTeams: async () => [{ id: "team_1" }],
+      listTeams: async ({ deleted = false } = {}) => (deleted ? [] : [{ id: "team_1" }]),
       pruneAudit: async (rule: AuditRule) => rules.push(rule) % 2,
       findTeam: async () => undefined,
       openSessions: async () => [],

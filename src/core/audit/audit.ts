@@ -99,7 +99,8 @@ export class Audit {
       const { store, now, limits } = this.#context;
       const { auditRetention, auditKept } = limits;
       if (auditRetention === 0 && auditKept === 0) return;
-      for (const { id: teamId } of await store.listTeams()) {
+      const teams = [...(await store.listTeams()), ...(await store.listTeams({ deleted: true }))];
+      for (const { id: teamId } of teams) {
         for (let deleted = 1; deleted > 0 && !this.#closed; ) {
           deleted = await store.pruneAudit({
             teamId,

@@ -11,6 +11,8 @@ export interface Team {
   slug: string;
   createdAt: number;
   quota?: Quota;
+  /** its id is its slug since then, so that the slug is free */
+  deletedAt?: number;
 }
 
 /** How much of the host a team may use; a limit that is not set does not exist. */

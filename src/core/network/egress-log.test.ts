@@ -92,6 +92,14 @@ function journalOf(lines: EgressLine[], hosts: HostTraffic[], ports: PortTraffic
     async *follow({ after }) {
       yield* from(after);
     },
+    newest: async ({ limit, refused, isWanted }) =>
+      lines
+        .filter((each) => "protocol" in each)
+        .filter((each) => !refused || !each.allowed)
+        .toReversed()
+        .filter(isWanted)
+        .slice(0, limit),
+    changedAt: async () => lines.at(-1)?.at,
     hosts: async () => hosts,
     ports: async () => ports,
   };

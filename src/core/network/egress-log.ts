@@ -7,10 +7,11 @@
 import type { EgressLogLine, EgressPosition, EgressTraffic } from "../../protocols/egress-log.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
-import type { Caller, Session, Totals } from "../model/sandbox.ts";
+import type { Caller, Owner, Session, Totals } from "../model/sandbox.ts";
 import type { EgressJournal } from "../ports/runtime.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
+import { type NewestEgressQuery, newestEgress, type SessionEgressLine } from "./newest-egress.ts";
 import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
 
 export type EgressLine =
@@ -45,6 +46,8 @@ export interface EgressPage {
   totals: Pick<Totals, "ingressBytes" | "egressBytes">;
 }
 
+/** newest sessions of a project whose logs are read, besides those that run */
+const mostSessions = 500;
 /** lines per read when all are needed */
 const batch = 1000;
 
@@ -90,6 +93,19 @@ export class EgressLogs {
     await this.#booted(sessionId);
     const { journal } = await this.#find(caller, sessionId);
     return journal?.follow(options) ?? nothing();
+  }
+
+  /** lines of all sandboxes of the project, newest first: of those that run, and of the newest sessions */
+  async newest({ projectId }: Owner, query: NewestEgressQuery): Promise<{ items: SessionEgressLine[]; next?: string }> {
+    const { store, runtime } = this.#context;
+    const open = (await store.openSessions()).filter((session) => session.projectId === projectId);
+    const { items } = await store.listSessions({ projectId, limit: mostSessions, order: "desc" });
+    const sessions = new Map([...open, ...items].map((session) => [session.id, session]));
+    const logs = [...sessions.values()].flatMap((session) => {
+      const journal = runtime.egress(session.id);
+      return journal ? [{ session, journal }] : [];
+    });
+    return newestEgress(logs, query);
   }
 
   /** the narrowest policy that allows what the log shows */

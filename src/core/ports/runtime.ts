@@ -4,6 +4,7 @@
  */
 
 import type { Duplex, Readable } from "node:stream";
+import type { EgressLogLine } from "../../protocols/egress-log.ts";
 import type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log.ts";
 import type { CustomNetwork } from "../network/network-policy.ts";
@@ -261,6 +262,14 @@ export interface EgressJournal {
   lines(options: { after: number; limit: number }): Promise<{ lines: EgressLine[]; more: boolean }>;
   /** lines after a position and new ones; ends when the machine has ended or the signal aborts, without an error */
   follow(options: { after: number; signal?: AbortSignal }): AsyncIterable<EgressLine>;
+  /** lines that were written up to about a second ago, newest first; `refused`: only refused connections */
+  newest(options: {
+    limit: number;
+    refused: boolean;
+    isWanted: (line: EgressLogLine) => boolean;
+  }): Promise<EgressLogLine[]>;
+  /** when a line was last written; undefined if there is none */
+  changedAt(): Promise<number | undefined>;
   /** traffic so far; a flow of datagrams is counted when it ends */
   hosts(): Promise<HostTraffic[]>;
   /** traffic of connections from outside so far */

@@ -31,9 +31,12 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords {
 
   /** does nothing if the team exists */
   insertTeam(team: Team): Promise<void>;
-  /** by id or slug */
+  /** by id or slug; undefined if it was deleted */
   findTeam(idOrSlug: string): Promise<Team | undefined>;
-  listTeams(): Promise<Team[]>;
+  /** without deleted ones, or only those */
+  listTeams(options?: { deleted?: boolean }): Promise<Team[]>;
+  /** hides the team, frees its slug and deletes its keys; its projects stay. False if it is gone already */
+  deleteTeam(id: string, at: number): Promise<boolean>;
   /** replaces the quota of a team */
   setQuota(teamId: string, quota: Quota): Promise<void>;
   /** throws `exists` if the team has a project of that name */

@@ -15,9 +15,11 @@ interface Fixture {
   machines?: string[];
   files?: string[];
   limits?: Partial<Context["limits"]>;
+  /** teams */
+  deleted?: { id: string; deletedAt: number }[];
 }
 
-async function round({ pages = [], ends = [], machines = [], files = [], limits = {} }: Fixture) {
+async function round({ pages = [], ends = [], machines = [], files = [], limits = {}, deleted = [] }: Fixture) {
   const steps: string[] = [];
   const queries: PruneQuery[] = [];
   const left = [...pages];
@@ -26,7 +28,7 @@ async function round({ pages = [], ends = [], machines = [], files = [], limits 
     store: {
       uncountedSessions: async () => ["sbx_uncounted"],
       addTotals: async (id: string) => void steps.push(`count ${id}`),
-      listTeams: async () => [{ id: "team" }],
+      listTeams: async (options?: object) => (options ? deleted : [{ id: "team" }]),
       listProjects: async () => [{ id: "project" }],
       sessionBehind: async (_: string, newer: number) => ({ at: newer, id: "x" }),
       async prunableSessions(query: PruneQuery) {
@@ -81,4 +83,12 @@ test("with both rules off nothing is deleted, and each of the two can be switche
   expect((await round({ pages, limits: { sessionRetention: 0, sessionsKept: 0 } })).gone).toBe(0);
   expect((await round({ limits: { sessionRetention: 0 } })).queries[0]?.endedBefore).toBeUndefined();
   expect((await round({ limits: { sessionsKept: 0 } })).queries[0]?.upTo).toBeUndefined();
+});
+
+test("of a deleted team every session goes that nothing needs, also with both rules off", async () => {
+  const deleted = [{ id: "gone", deletedAt: 1 }];
+  const limits = { sessionRetention: 0, sessionsKept: 0 };
+  const { steps, queries } = await round({ pages: [{ sessions: [session("a")] }], deleted, limits });
+  expect(steps).toEqual(["prune a", "compact project"]);
+  expect(queries).toMatchObject([{ endedBefore: now, settledBefore: now - hour }]);
 });

@@ -10,13 +10,16 @@
  *   a session with an open command or an attached drive
  *   a session that ended, or whose sandbox was deleted, within the last hour: a caller may still work with it
  *
+ * Of a deleted team all other sessions go.
+ *
  * The work runs in steps of a few milliseconds with pauses between them, because with SQLite every request waits while
  * a step runs.
  */
 
 import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
-import type { PrunableSession } from "../ports/store.ts";
+import type { Team } from "../model/sandbox.ts";
+import type { PrunableSession, PruneQuery } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 
 /** how long an ended session stays in any case, in ms */
@@ -54,23 +57,36 @@ export class Pruning {
 
   async #round(): Promise<number> {
     const { store, runtime, limits } = this.#context;
-    if (limits.sessionRetention === 0 && limits.sessionsKept === 0) return 0;
+    const deleted = await store.listTeams({ deleted: true });
+    const keepsAll = limits.sessionRetention === 0 && limits.sessionsKept === 0;
+    if (keepsAll && deleted.length === 0) return 0;
     // Otherwise a session that failed to boot would not be in the totals until the next start.
     for (const id of await store.uncountedSessions()) await store.addTotals(id);
     const files = new Set((await runtime.snapshots.list()).map(({ id }) => id));
     let gone = 0;
-    for (const team of await store.listTeams())
-      for (const { id } of await store.listProjects(team.id)) gone += await this.#project(id, files);
+    for (const team of keepsAll ? [] : await store.listTeams()) gone += await this.#team(team, files);
+    for (const team of deleted) gone += await this.#team(team, files);
     return gone;
   }
 
-  async #project(projectId: string, files: Set<string>): Promise<number> {
+  async #team({ id: teamId, deletedAt }: Team, files: Set<string>): Promise<number> {
     const { store, now, limits } = this.#context;
     const { sessionRetention, sessionsKept } = limits;
-    const rule = {
-      ...(sessionRetention > 0 && { endedBefore: now() - sessionRetention }),
-      upTo: sessionsKept > 0 ? await store.sessionBehind(projectId, sessionsKept) : undefined,
-    };
+    let gone = 0;
+    for (const { id } of await store.listProjects(teamId)) {
+      const endedBefore = deletedAt !== undefined ? now() : sessionRetention > 0 ? now() - sessionRetention : undefined;
+      const upTo = sessionsKept > 0 ? await store.sessionBehind(id, sessionsKept) : undefined;
+      gone += await this.#project(id, { ...(endedBefore !== undefined && { endedBefore }), upTo }, files);
+    }
+    return gone;
+  }
+
+  async #project(
+    projectId: string,
+    rule: Pick<PruneQuery, "endedBefore" | "upTo">,
+    files: Set<string>,
+  ): Promise<number> {
+    const { store, now } = this.#context;
     let gone = 0;
     for (let after: number | undefined; !this.#closed; ) {
       const settledBefore = now() - settledAfter;

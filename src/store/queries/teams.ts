@@ -12,6 +12,7 @@ type TeamStore = Pick<
   | "insertTeam"
   | "findTeam"
   | "listTeams"
+  | "deleteTeam"
   | "setQuota"
   | "insertProject"
   | "findProject"
@@ -25,7 +26,7 @@ type TeamStore = Pick<
   | "deleteKey"
 >;
 
-const teams = mapping<Team>({ id: "text", slug: "text", createdAt: "whole", quota: "json" });
+const teams = mapping<Team>({ id: "text", slug: "text", createdAt: "whole", quota: "json", deletedAt: "whole" });
 const projects = mapping<Project>({ id: "text", uuid: "text", teamId: "text", name: "text", createdAt: "whole" });
 const keys = mapping<ApiKey>({
   id: "text",
@@ -61,12 +62,37 @@ export function teamStore(db: Database): TeamStore {
         .selectFrom("teams")
         .selectAll()
         .where((eb) => eb.or([eb("id", "=", idOrSlug), eb("slug", "=", idOrSlug)]))
+        .where("deleted_at", "is", null)
         .execute();
       const row = found.find(({ id }) => id === idOrSlug) ?? found[0];
       return row && teams.toValue(row);
     },
 
-    listTeams: () => all(db.selectFrom("teams").selectAll().orderBy("created_at").orderBy("id"), teams.toValue),
+    listTeams: ({ deleted = false } = {}) =>
+      all(
+        db
+          .selectFrom("teams")
+          .selectAll()
+          .where("deleted_at", deleted ? "is not" : "is", null)
+          .orderBy("created_at")
+          .orderBy("id"),
+        teams.toValue,
+      ),
+
+    deleteTeam: durable((id, at) =>
+      db.transaction().execute(async (tx) => {
+        const deleted = await tx
+          .updateTable("teams")
+          .set({ deleted_at: at, slug: id })
+          .where("id", "=", id)
+          .where("deleted_at", "is", null)
+          .returning("id")
+          .executeTakeFirst();
+        if (!deleted) return false;
+        await tx.deleteFrom("api_keys").where("team_id", "=", id).execute();
+        return true;
+      }),
+    ),
 
     insertProject: durable(async (project) => {
       const inserted = await db

@@ -32,6 +32,30 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.findTeam(team.id)).toEqual({ ...team, quota: { vcpus: 2.5, memory: 1024 } });
     });
 
+    test("a deleted team is found by no name, its slug is free, and its keys are gone", async () => {
+      const { store } = host();
+      const { teamId, projectId } = await newOwner(store);
+      const slug = unique("slug-");
+      const team = { id: unique("team_"), slug, createdAt: noon };
+      await store.insertTeam(team);
+      const project = { id: unique("prj_"), uuid: unique("uuid-"), teamId: team.id, name: "default", createdAt: noon };
+      await store.insertProject(project);
+      const key = { id: unique("key_"), name: "k", hash: unique("hash-"), hint: "abcd", createdAt: noon };
+      await store.insertKey({ ...key, teamId: team.id });
+      expect(await store.deleteTeam(team.id, noon + 1)).toBe(true);
+      expect(await store.deleteTeam(team.id, noon + 2)).toBe(false);
+      for (const name of [team.id, slug]) expect(await store.findTeam(name)).toBeUndefined();
+      expect(await store.findKey(key.hash)).toBeUndefined();
+      const others = await store.listTeams();
+      expect([others.some(({ id }) => id === team.id), others.some(({ id }) => id === teamId)]).toEqual([false, true]);
+      const deleted = (await store.listTeams({ deleted: true })).find(({ id }) => id === team.id);
+      expect(deleted).toEqual({ ...team, slug: team.id, deletedAt: noon + 1 });
+      expect(await store.listProjects(team.id)).toEqual([project]);
+      expect(await store.findProject(teamId, projectId)).toBeDefined();
+      await store.insertTeam({ ...team, id: unique("team_") });
+      expect((await store.findTeam(slug))?.slug).toBe(slug);
+    });
+
     test("inserting a team again changes nothing", async () => {
       const { store } = host();
       const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };

@@ -89,7 +89,7 @@ describe("valid requests", () => {
     expect((await call("listSessions", { query: { sandbox: "story", open: true } })).json.sessions).toHaveLength(1);
     await call("getUsage");
     expect((await call("getLoad")).json.memory).toBeGreaterThan(0);
-    expect((await read("listUsageSamples", { query: { from: 1, step: 60_000 } })).json.samples).toEqual([]);
+    expect((await read("listUsageSamples", { query: { to: 1, step: 60_000 } })).json.samples).toEqual([]);
   });
 
   test("a command is started, written to, followed from an offset, signalled and waited for", async () => {
@@ -183,6 +183,15 @@ describe("valid requests", () => {
     expect(own.json.networkPolicy).toMatchObject({ mode: "custom", allowedCidrs: ["203.0.113.0/24"] });
     expect((await read("readEgressLog")).json.session.sandbox).toBe("story");
     await read("suggestPolicy");
+    const wget = { command: "wget", args: ["-qT1", "http://203.0.113.9:81/"] };
+    const { id: command } = (await call("startCommand", { body: wget })).json;
+    await call("waitForCommand", { params: { ...things, command } });
+    const refused = () => call("listEgress", { query: { refused: true, limit: 1 } });
+    await expect.poll(async () => (await refused()).json.events[0]?.port).toBe(81);
+    expect((await refused()).json.events).toMatchObject([
+      { sandbox: "story", session: things.session, allowed: false },
+    ]);
+    expect((await api.send("listEgress", { query: { cursor: "none" } })).status).toBe(400);
   });
 
   test("a running sandbox is captured and forked; snapshots have a tree, and become images", async () => {
@@ -303,6 +312,31 @@ describe("valid requests", () => {
     await call("setQuota", { query, body: {} });
   });
 
+  test("a team is deleted with force if it has something, and its keys and names end with it", async () => {
+    const team = (await call("createTeam", { body: { slug: "brief" } })).json;
+    const query = { team: "brief" };
+    const { secret: key } = (await call("createKey", { query, body: { name: "k" } })).json;
+    await call("createSandbox", { key, body: { name: "left" } });
+    await call("putDrive", { key, params: { drive: "left" }, body: {} });
+    const params = { team: "brief" };
+    const refused = await api.send("deleteTeam", { params });
+    expect([refused.status, refused.json.error.message]).toEqual([
+      409,
+      'Cannot delete team "brief": it has 1 sandbox, 1 drive; delete them first, or use force',
+    ]);
+    expect((await api.send("deleteTeam", { key, params, query: { force: true } })).status).toBe(403);
+    expect((await api.send("deleteTeam", { params: { team: "default" }, query: { force: true } })).status).toBe(409);
+    await call("deleteTeam", { params, query: { force: true } });
+    expect((await api.send("deleteTeam", { params })).status).toBe(404);
+    expect((await api.send("listSandboxes", { key })).status).toBe(401);
+    for (const name of ["brief", team.id]) {
+      expect((await api.send("listSandboxes", { query: { team: name } })).status).toBe(404);
+    }
+    expect((await call("getCapacity")).json.machines.running).toBe(1);
+    expect((await call("createTeam", { body: { slug: "brief" } })).json.id).not.toBe(team.id);
+    await call("deleteTeam", { params });
+  });
+
   test("the audit has each change of every team, where it came from, and no secret", async () => {
     const { entries } = (await call("listAudit", { query: { team: "second", order: "asc" } })).json;
     const [{ keyId }] = entries;
@@ -322,7 +356,8 @@ describe("valid requests", () => {
     expect(all.json.entries[0]).toMatchObject({ action: "sandbox.create", target: "story", projectId: "prj_default" });
     const actions = new Set(all.json.entries.map(({ action }: { action: string }) => action));
     const some = "command.run command.signal file.write file.move port.open session.set-network-policy snapshot.create";
-    const more = "session.pause session.stop sandbox.resume drive.create drive.fork image.build team.create quota.set";
+    const more =
+      "session.pause session.stop sandbox.resume drive.create drive.fork image.build team.create team.delete quota.set";
     expect(`${some} ${more}`.split(" ").filter((action) => !actions.has(action))).toEqual([]);
     expect(all.text).not.toMatch(/hello|GREETING/);
     for (const secret of [foreignKey, daemon().key]) expect(all.text).not.toContain(secret);
@@ -355,8 +390,8 @@ describe("a key of another team", () => {
       // A new drive of that name is their own.
       if (operation.operationId === "putDrive") continue;
       const { status, text } = await api.send(operation.operationId, sent);
-      const isProject = operation.operationId === "getProject";
-      expect([operation.operationId, status, text]).toEqual([operation.operationId, isProject ? 403 : 404, text]);
+      const isKnown = ["getProject", "deleteTeam"].includes(operation.operationId);
+      expect([operation.operationId, status, text]).toEqual([operation.operationId, isKnown ? 403 : 404, text]);
     }
     expect(await everything()).toEqual(before);
   });

@@ -1,4 +1,4 @@
-/** The outbound connections of a session: its egress log, once or as a stream, and the narrowest sufficient policy. */
+/** The outbound connections of a session or a project: logs, once or as a stream, and the narrowest sufficient policy. */
 
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -9,8 +9,9 @@ import type { PolicySuggestion } from "../../../core/network/policy-suggestion.t
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
 import { answers, flag, operation, wholeNumber } from "../frame/operation.ts";
+import { next, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
-import { bytes, sessionState } from "../resources/values.ts";
+import { bytes, sessionState, time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Network";
@@ -27,6 +28,11 @@ const egressLine = z
   .object({ id: z.int().meta({ description: "Its position" }) })
   .catchall(z.unknown())
   .meta({ id: "EgressLine", description: "A decision, with its host, rule, reason and command: see docs/egress.md" });
+
+const projectEgressLine = z
+  .object({ session: z.string(), sandbox: z.string(), id: z.int(), at: time })
+  .catchall(z.unknown())
+  .meta({ id: "ProjectEgressLine", description: "A decision about a connection of a session: see docs/egress.md" });
 
 export function egressOperations({ core, logError }: Dialect) {
   return [
@@ -64,7 +70,7 @@ export function egressOperations({ core, logError }: Dialect) {
         if (follow && limit !== undefined) {
           throw new SandkeepError("invalid", "Invalid request: `limit` should NOT be given together with `follow`.");
         }
-        if (!follow) return printPage(await core.egress.page(caller, session, { after, limit: limit ?? defaultLimit }));
+        if (!follow) return printLog(await core.egress.page(caller, session, { after, limit: limit ?? defaultLimit }));
         const left = new AbortController();
         const lines = await core.egress.follow(caller, session, { after, signal: left.signal });
         return ndjson(
@@ -74,6 +80,28 @@ export function egressOperations({ core, logError }: Dialect) {
           },
           { failure: (error) => errorLine(error, logError), patience },
         );
+      },
+    }),
+    operation({
+      id: "listEgress",
+      method: "GET",
+      path: "/egress",
+      tag,
+      summary: "Lists the outbound connections of all sandboxes of a project, newest first",
+      description:
+        "Has the logs of the sandboxes that run and of the newest 500 sessions, as far as they are kept, up to about a second ago.",
+      about: "project",
+      query: {
+        limit: wholeNumber({ min: 1, max: 1000 }).optional(),
+        cursor: pageQuery.cursor,
+        refused: flag().default(false).meta({ description: "Whether to list only refused connections" }),
+      },
+      answer: answers("A page", z.object({ events: z.array(projectEgressLine), next })),
+      async run({ owner, query: { limit = defaultLimit, cursor, refused } }) {
+        const page = await core.egress.newest(owner, { limit, cursor, refused });
+        return printPage("events", page, ({ session: { id, sandboxName }, line }) => {
+          return { session: id, sandbox: sandboxName, ...line };
+        });
       },
     }),
     operation({
@@ -101,7 +129,7 @@ export function egressOperations({ core, logError }: Dialect) {
   ];
 }
 
-function printPage({ session, lines, next, more, hosts, ports, totals }: EgressPage) {
+function printLog({ session, lines, next, more, hosts, ports, totals }: EgressPage) {
   const sum = (field: "bytesIn" | "bytesOut") => [...hosts, ...ports].reduce((total, each) => total + each[field], 0);
   return {
     session: printSession(session),

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Project, Team } from "../../../core/model/sandbox.ts";
-import { answers, operation } from "../frame/operation.ts";
+import { answers, answersNothing, flag, operation } from "../frame/operation.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -50,6 +50,24 @@ export function teamOperations({ core }: Dialect) {
       body: z.strictObject({ slug: z.string().regex(/^[a-z0-9](-?[a-z0-9]){0,47}$/) }),
       answer: answers("The team", teamResource, 201),
       run: async ({ caller, body: { slug } }) => printTeam(await core.access.createTeam(caller, slug)),
+    }),
+    operation({
+      id: "deleteTeam",
+      method: "DELETE",
+      path: "/teams/{team}",
+      tag,
+      summary: "Deletes a team with its projects and keys; needs an admin key of another team",
+      description:
+        "A team that has sandboxes, snapshots, drives, templates or images is refused with 409, unless you send " +
+        "`force=true`: then they are deleted, too. The audit keeps its entries.",
+      about: "host",
+      params: { team: z.string().min(1).max(128).meta({ description: "Id or slug" }) },
+      query: { force: flag().default(false).meta({ description: "Whether to delete everything that it has" }) },
+      answer: answersNothing("It is gone"),
+      async run({ caller, params: { team }, query: { force } }) {
+        await core.teams.delete(caller, team, { force });
+        return undefined;
+      },
     }),
     operation({
       id: "listProjects",

@@ -14,6 +14,7 @@ import { egressLineId, egressLogFile, olderEgressLogFile, readEgressLine } from 
 import { hostCountsFile } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
 import { readFormat } from "../storage/read-format.ts";
+import { logChangedAt, newestLines } from "./egress-tail.ts";
 import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
 
@@ -44,6 +45,8 @@ export function egressJournal(options: EgressJournalOptions): EgressJournal {
       const lines = await new LineReader(folder, after).read(limit + 1);
       return { lines: lines.slice(0, limit), more: lines.length > limit };
     },
+    newest: (wanted) => newestLines(folder, wanted),
+    changedAt: () => logChangedAt(folder),
     async hosts() {
       await flush();
       const counts = await readCounts(join(folder, hostCountsFile));
