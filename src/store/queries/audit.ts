@@ -3,8 +3,8 @@
 import type { AuditEntry } from "../../core/model/audit.ts";
 import type { AuditRecords } from "../../core/ports/audit-records.ts";
 import type { Database } from "../tables.ts";
-import { behind, readPage } from "./page.ts";
-import { mapping, type Row } from "./rows.ts";
+import { behind, pageByTime } from "./page.ts";
+import { mapping } from "./rows.ts";
 
 const entries = mapping<AuditEntry>({
   id: "text",
@@ -32,27 +32,8 @@ export function auditStore(db: Database): AuditRecords {
         .execute();
     },
 
-    listAudit(query) {
-      const { teamId, order } = query;
-      return readPage<Row<AuditEntry>, AuditEntry>(
-        {
-          query,
-          sort: { column: "at", type: "number" },
-          list: { of: "audit", teamId },
-          read: (position, limit) =>
-            db
-              .selectFrom("audit")
-              .selectAll()
-              .where((eb) => eb.and(teamId === undefined ? [] : [eb("team_id", "=", teamId)]))
-              .where((eb) => eb.and(position ? [behind(position, order, "at", "id")] : []))
-              .orderBy("at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
-        entries.toValue,
-      );
-    },
+    listAudit: (query) =>
+      pageByTime(db, { of: "audit", time: "at", owner: { teamId: query.teamId } }, query, entries.toValue),
 
     async pruneAudit({ teamId, from, newest, limit }) {
       const ofTeam = db.selectFrom("audit").where("team_id", "=", teamId);

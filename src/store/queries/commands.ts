@@ -4,7 +4,7 @@ import type { Command } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
 import type { Engine } from "../engines/engines.ts";
 import { statement } from "../engines/statements.ts";
-import { behind, readPage } from "./page.ts";
+import { pageByTime } from "./page.ts";
 import { all, mapping, type Row } from "./rows.ts";
 
 type CommandStore = Pick<
@@ -58,27 +58,8 @@ export function commandStore({ db, statements }: Pick<Engine, "db" | "statements
 
     listCommands: (sessionId) => all(ofSession(sessionId), commands.toValue),
 
-    pageCommands(sessionId, query) {
-      const { order } = query;
-      return readPage<Row<Command>, Command>(
-        {
-          query,
-          sort: { column: "started_at", type: "number" },
-          list: { of: "commands", sessionId },
-          read: (position, limit) =>
-            db
-              .selectFrom("commands")
-              .selectAll()
-              .where("session_id", "=", sessionId)
-              .where((eb) => eb.and(position ? [behind(position, order, "started_at", "id")] : []))
-              .orderBy("started_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
-        commands.toValue,
-      );
-    },
+    pageCommands: (sessionId, query) =>
+      pageByTime(db, { of: "commands", time: "started_at", owner: { sessionId } }, query, commands.toValue),
 
     openCommands: async (sessionId) => (await statements.all(open({ id: sessionId }))).map(commands.toValue),
   };

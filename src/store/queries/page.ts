@@ -4,7 +4,9 @@
 
 import { type RawBuilder, sql } from "kysely";
 import type { Page, PageQuery } from "../../core/ports/store.ts";
+import type { Database } from "../tables.ts";
 import { type ListIdentity, type Position, readCursor, writeCursor } from "./cursor.ts";
+import { snakeCase } from "./rows.ts";
 
 /** The column that sorts a list, and its type. */
 export interface Sort {
@@ -34,6 +36,41 @@ export async function readPage<R extends { id: string }, T>(
   const items = shown.map(toValue);
   if (rows.length <= query.limit || !last) return { items };
   return { items, next: writeCursor(identity, { value: sortValue(last, sort.column), id: last.id }) };
+}
+
+/** A table whose rows are listed by a time. */
+export interface TimeList {
+  of: "audit" | "commands" | "secrets" | "templates";
+  time: "at" | "created_at" | "started_at";
+  /** the field whose value selects rows, and its value; undefined selects all */
+  owner: { teamId: string | undefined } | { sessionId: string };
+}
+
+/** rows in the order of a time, then of their ids; the caller names the table and the type of its rows together */
+export function pageByTime<R extends { id: string }, T>(
+  db: Database,
+  { of, time, owner }: TimeList,
+  query: PageQuery,
+  toValue: (row: R) => T,
+): Promise<Page<T>> {
+  const selected = Object.entries(owner).filter(([, value]) => value !== undefined);
+  const conditions = selected.map(([field, value]) => sql<boolean>`${sql.ref(snakeCase(field))} = ${value}`);
+  const order = sql.raw(query.order);
+  return readPage<R, T>(
+    {
+      query,
+      sort: { column: time, type: "number" },
+      list: { of, ...owner },
+      read: async (position, limit) => {
+        const from = position ? [behind(position, query.order, time, "id")] : [];
+        const { rows } = await sql<R>`
+          select * from ${sql.table(of)} where ${sql.join([sql`1 = 1`, ...conditions, ...from], sql` and `)}
+          order by ${sql.ref(time)} ${order}, id ${order} limit ${limit}`.execute(db);
+        return rows;
+      },
+    },
+    toValue,
+  );
 }
 
 function sortValue(row: object, column: string): string | number {

@@ -101,6 +101,6 @@ function parse(kind: Kind, stored: unknown): unknown {
   return stored;
 }
 
-function snakeCase(field: string): string {
+export function snakeCase(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

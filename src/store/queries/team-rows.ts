@@ -2,7 +2,7 @@
 
 import type { Page, PageQuery } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
-import { behind, readPage } from "./page.ts";
+import { pageByTime } from "./page.ts";
 
 type TeamTable = "secrets" | "templates";
 
@@ -22,26 +22,5 @@ export function pageOfTeam<R extends { id: string }, T>(
   query: PageQuery & { teamId: string },
   toValue: (row: R) => T,
 ): Promise<Page<T>> {
-  const { teamId, order } = query;
-  return readPage<R, T>(
-    {
-      query,
-      sort: { column: "created_at", type: "number" },
-      list: { of: table, teamId },
-      read: async (position, limit) => {
-        const rows = await db
-          .selectFrom(table)
-          .selectAll()
-          .where("team_id", "=", teamId)
-          .where((eb) => eb.and(position ? [behind(position, order, "created_at", "id")] : []))
-          .orderBy("created_at", order)
-          .orderBy("id", order)
-          .limit(limit)
-          .execute();
-        // The caller names the table and the type of its rows together.
-        return rows as unknown[] as R[];
-      },
-    },
-    toValue,
-  );
+  return pageByTime(db, { of: table, time: "created_at", owner: { teamId: query.teamId } }, query, toValue);
 }
