@@ -1,7 +1,7 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|cli|e2b|pause|egress|expiry …]`: measures
- * the promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much
- * a goal is missed.
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning-sqlite|pruning-postgres|http|cli|e2b|pause|
+ * egress|expiry …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts
+ * nothing, and prints by how much a goal is missed.
  */
 
 import { rm } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { benchHttp } from "./http.ts";
 import { benchImages } from "./images.ts";
 import { benchLists } from "./lists.ts";
 import { benchPauses } from "./pauses.ts";
-import { benchPruning } from "./pruning.ts";
+import { benchPruningPostgres, benchPruningSqlite } from "./pruning.ts";
 import { benchSnapshots } from "./snapshots.ts";
 import { benchStore } from "./store.ts";
 
@@ -50,7 +50,8 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   },
   store: (undo) => benchStore(undo, 1_000_000),
   lists: (undo) => benchLists(undo, 1_000_000),
-  pruning: (undo) => benchPruning(undo, 1_000_000),
+  "pruning-sqlite": (undo) => benchPruningSqlite(undo, 1_000_000),
+  "pruning-postgres": (undo) => benchPruningPostgres(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
   cli: (undo) => benchCli(undo),
   e2b: (undo) => benchE2b(undo),

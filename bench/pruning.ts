@@ -4,6 +4,7 @@
  * counts from then on, so that it includes the time for which a step of the deletion blocks the thread.
  */
 
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
@@ -26,14 +27,13 @@ const rounds = 100;
 const every = 5;
 const retention = 90 * 24 * 3_600_000;
 
-export async function benchPruning(undo: Undo, rows: number): Promise<string> {
-  const directory = await tempDir(undo);
+export async function benchPruningSqlite(undo: Undo, rows: number): Promise<string> {
+  return benchEngine("SQLite", { path: join(await tempDir(undo), "sandkeep.db") }, rows);
+}
+
+export async function benchPruningPostgres(undo: Undo, rows: number): Promise<string> {
   const server = await startPostgres(undo, { durable: true });
-  const sqlite = await benchEngine("SQLite", { path: join(directory, "sandkeep.db") }, rows);
-  // Printed now, since the second engine takes as long again.
-  console.error(sqlite);
-  const postgres = await benchEngine("PostgreSQL", { url: await server.freshDatabase() }, rows);
-  return `${sqlite}\n\n${postgres}`;
+  return benchEngine("PostgreSQL", { url: await server.freshDatabase() }, rows);
 }
 
 async function benchEngine(name: string, location: StoreLocation, rows: number): Promise<string> {
@@ -57,6 +57,8 @@ async function benchEngine(name: string, location: StoreLocation, rows: number):
   const round = pruning.round().finally(() => {
     state.isDone = true;
   });
+  // Ctrl-C ends the deletion, and what was measured until then is printed.
+  process.once("SIGINT", () => void pruning.close());
   const during = await paced(subjects, () => !state.isDone);
   const gone = await round;
   const took = performance.now() - began;
@@ -64,7 +66,7 @@ async function benchEngine(name: string, location: StoreLocation, rows: number):
   const left = await store.countSessions(owner);
   const all = await store.listSessions({ ...owner, order: "asc", limit: rows });
   return [
-    `${name}: ${gone} of ${rows} sessions went in ${(took / 1000).toFixed(0)} s; ${left} are left, ${all.items.length} listed`,
+    `${name}: ${gone} of ${rows} sessions went in ${(took / 1000).toFixed(0)} s; ${left} are left, ${all.items.length} listed; load ${loadavg()[0]?.toFixed(1)}`,
     `  the event loop was held for p99 ${ms(delay.percentile(99) / 1e6)}, at most ${ms(delay.max / 1e6)}`,
     ...goals.map((goal) => lineOf(goal, before, during)),
   ].join("\n");

@@ -280,6 +280,8 @@ export interface PruneQuery {
 export interface PrunePage {
   /** in an order that keeps the places of timeline.ts right: of one millisecond the last first */
   sessions: PrunableSession[];
+  /** fewest of them to delete in one step: fewer take nearly as long */
+  atLeast?: number;
   /** `after` of the next part; undefined at the end */
   next?: number;
 }

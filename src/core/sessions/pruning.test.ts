@@ -17,11 +17,16 @@ interface Fixture {
   limits?: Partial<Context["limits"]>;
   /** teams */
   deleted?: { id: string; deletedAt: number }[];
+  /** ms between two reads of the clock */
+  slowness?: number;
 }
 
-async function round({ pages = [], ends = [], machines = [], files = [], limits = {}, deleted = [] }: Fixture) {
+async function round(fixture: Fixture) {
+  const { pages = [], ends = [], machines = [], files = [], limits = {}, deleted = [], slowness = 0 } = fixture;
   const steps: string[] = [];
   const queries: PruneQuery[] = [];
+  const sizes: number[] = [];
+  let clock = 0;
   const left = [...pages];
   // A round uses nothing else of them.
   const context = {
@@ -37,6 +42,7 @@ async function round({ pages = [], ends = [], machines = [], files = [], limits 
       },
       async pruneSessions(ids: string[]) {
         steps.push(...ids.map((id) => `prune ${id}`));
+        sizes.push(ids.length);
         return ids.length;
       },
       compactCounts: async (id: string) => void steps.push(`compact ${id}`),
@@ -47,12 +53,12 @@ async function round({ pages = [], ends = [], machines = [], files = [], limits 
       end: (id: string) => (ends.includes(id) ? {} : undefined),
     },
     now: () => now,
-    steady: () => 0,
+    steady: () => (clock += slowness),
     limits: { sessionRetention: 90 * 24 * hour, sessionsKept: 100, ...limits },
   } as unknown as Context;
   const pruning = new Pruning(context, { forgetMachine: async (id) => void steps.push(`forget ${id}`) });
   const gone = await pruning.round();
-  return { gone, steps: steps.slice(1), first: steps[0], queries };
+  return { gone, steps: steps.slice(1), first: steps[0], queries, sizes };
 }
 
 const session = (id: string, createdAt = 1, runtimeSnapshots: string[] = []) => ({ id, createdAt, runtimeSnapshots });
@@ -91,4 +97,12 @@ test("of a deleted team every session goes that nothing needs, also with both ru
   const { steps, queries } = await round({ pages: [{ sessions: [session("a")] }], deleted, limits });
   expect(steps).toEqual(["prune a", "compact project"]);
   expect(queries).toMatchObject([{ endedBefore: now, settledBefore: now - hour }]);
+});
+
+test("slow steps have fewer sessions, but not fewer than the store says", async () => {
+  const sessions = Array.from({ length: 12 }, (_, i) => session(`s${i}`, i));
+  const own = await round({ pages: [{ sessions }], slowness: 100 });
+  expect(own.sizes.slice(-5)).toEqual([1, 1, 1, 1, 1]);
+  const least = await round({ pages: [{ sessions, atLeast: 5 }], slowness: 100 });
+  expect(least.sizes).toEqual([5, 5, 2]);
 });

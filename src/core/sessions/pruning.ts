@@ -13,13 +13,14 @@
  * Of a deleted team all other sessions go.
  *
  * The work runs in steps of a few milliseconds with pauses between them, because with SQLite every request waits while
- * a step runs.
+ * a step runs. With PostgreSQL other requests do not wait, and a step mostly consists of round trips. So the store says how
+ * many sessions a step should have at least.
  */
 
 import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Team } from "../model/sandbox.ts";
-import type { PrunableSession, PruneQuery } from "../ports/store.ts";
+import type { PrunableSession, PrunePage, PruneQuery } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 
 /** how long an ended session stays in any case, in ms */
@@ -92,7 +93,7 @@ export class Pruning {
       const settledBefore = now() - settledAfter;
       const query = { projectId, ...rule, settledBefore, after, limit: rowsAtOnce };
       const page = await this.#step(() => store.prunableSessions(query));
-      gone += await this.#prune(page.sessions, files);
+      gone += await this.#prune(page, files);
       if (page.next === undefined) break;
       after = page.next;
     }
@@ -100,14 +101,15 @@ export class Pruning {
     return gone;
   }
 
-  async #prune(sessions: PrunableSession[], files: Set<string>): Promise<number> {
+  async #prune({ sessions, atLeast = 1 }: PrunePage, files: Set<string>): Promise<number> {
     const { store, runtime } = this.#context;
     const isThere = ({ id, runtimeSnapshots }: PrunableSession) =>
       runtime.machine(id) !== undefined || runtimeSnapshots.some((snapshot) => files.has(snapshot));
     const left = without(sessions, isThere).map(({ id }) => id);
     let gone = 0;
     while (left.length > 0 && !this.#closed) {
-      const some = left.splice(0, Math.max(1, Math.min(mostAtOnce, Math.floor(goal / Math.max(this.#each, 0.01)))));
+      const fitting = Math.min(mostAtOnce, Math.floor(goal / Math.max(this.#each, 0.01)));
+      const some = left.splice(0, Math.max(atLeast, fitting));
       // Before the row: the quarantine would keep output of a session that the database does not know.
       for (const id of some) if (runtime.end(id)) await this.#descriptions.forgetMachine(id);
       gone += await this.#step(() => store.pruneSessions(some), some.length);

@@ -38,6 +38,12 @@ export interface Engine {
   among(column: string, ids: string[]): RawBuilder<boolean>;
   /** rows of texts and numbers as a table with the columns c0, c1, …; its statement is prepared once, too */
   rows(types: readonly ("text" | "bigint")[], rows: readonly (string | number)[][]): RawBuilder<unknown>;
+  /** ends a select that locks its rows until the transaction ends; SQLite's lock everything once they have changed a row */
+  rowLock: string;
+  /** a statement that lets the transaction commit without waiting for the disk; SQLite's never wait */
+  lazyCommit?: string;
+  /** fewest sessions that one step of a deletion should have; fewer take nearly as long */
+  leastPruned: number;
   /** resolves when all earlier commits are on the disk; an engine without it flushes each commit itself */
   flushed?(): Promise<void>;
   /** takes a lock that ends with the process or with `close`; false when another program has it */
@@ -72,6 +78,9 @@ function openSqlite(path: string): Engine {
     },
     text: "text",
     allKey: "without rowid",
+    rowLock: "",
+    // A step blocks this thread, so it is as short as it can be.
+    leastPruned: 1,
     async claim() {
       if (path === ":memory:") return true;
       lock ??= lockFile(`${path}-claim`);
@@ -114,6 +123,10 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
     },
     text: `text collate "C"`,
     allKey: "",
+    rowLock: "for update",
+    lazyCommit: "set local synchronous_commit = off",
+    // A step takes about ten round trips, whatever it deletes, and other requests do not wait for it.
+    leastPruned: 50,
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
     runLock: {
       exclusive: `select pg_advisory_xact_lock(${RUN_LOCK})`,

@@ -14,7 +14,7 @@ import { isOver } from "./session-states.ts";
 import { type TaggedSession, type TagKey, tagKeysOf } from "./session-tags.ts";
 
 type PruningStore = Pick<Store, "prunableSessions" | "pruneSessions" | "sessionBehind" | "compactCounts">;
-type PruningEngine = Pick<Engine, "db" | "among" | "rows">;
+type PruningEngine = Pick<Engine, "db" | "among" | "rows" | "rowLock" | "lazyCommit" | "leastPruned">;
 
 /** most rows that one statement deletes */
 const rowsAtOnce = 50;
@@ -22,23 +22,25 @@ const rowsAtOnce = 50;
 const isPrunable = sql<boolean>`sessions.${isOver} and sessions.counted = 1`;
 const endedAt = sql<number>`coalesce(sessions.stopped_at, sessions.aborted_at, sessions.updated_at)`;
 
-/** A row of the list, and whether it may be deleted. */
+/** A row of the list, and whether it may be deleted, as 0 and 1. */
 interface Candidate {
   id: string;
   at: number;
   prunable: number;
+  /** whether it has snapshots */
+  snapshots: number;
 }
 
 export function pruningStore(engine: PruningEngine, runs: Runs): PruningStore {
   const { db } = engine;
   return {
     async prunableSessions(query) {
-      const { ids, next } = await candidatesOf(db, query);
-      const snapshots = await deletedSnapshotsOf(engine, [...ids.keys()]);
-      const sessions = [...ids].map(
-        ([id, createdAt]): PrunableSession => ({ id, createdAt, runtimeSnapshots: snapshots.get(id) ?? [] }),
+      const { candidates, next } = await candidatesOf(db, query);
+      const snapshots = await deletedSnapshotsOf(engine, candidates);
+      const sessions = candidates.map(
+        ({ id, at }): PrunableSession => ({ id, createdAt: at, runtimeSnapshots: snapshots.get(id) ?? [] }),
       );
-      return { sessions, ...(next !== undefined && { next }) } satisfies PrunePage;
+      return { sessions, atLeast: engine.leastPruned, ...(next !== undefined && { next }) } satisfies PrunePage;
     },
 
     async pruneSessions(ids) {
@@ -60,33 +62,31 @@ export function pruningStore(engine: PruningEngine, runs: Runs): PruningStore {
   };
 }
 
-/** the deletable ones of the next rows, with their creation times; whole milliseconds, of each the last first */
-async function candidatesOf(db: Database, query: PruneQuery): Promise<{ ids: Map<string, number>; next?: number }> {
+/** the deletable ones of the next rows; whole milliseconds, of each the last first */
+async function candidatesOf(db: Database, query: PruneQuery): Promise<{ candidates: Candidate[]; next?: number }> {
   const { after, limit, endedBefore = Number.MIN_SAFE_INTEGER, upTo } = query;
   // A session created later cannot have ended before.
   const before = Math.max(endedBefore, (upTo?.at ?? Number.MIN_SAFE_INTEGER) + 1);
   const from = sql<boolean>`created_at > ${after ?? Number.MIN_SAFE_INTEGER} and created_at < ${before}`;
   const rows = await readCandidates(db, query, from, "asc", limit);
   const last = rows.at(-1)?.at;
-  if (last === undefined) return { ids: new Map() };
-  if (rows.length < limit) return { ids: prunable(rows) };
+  if (last === undefined) return { candidates: [] };
+  if (rows.length < limit) return { candidates: prunable(rows) };
   // The last millisecond may have more rows than this read.
   const whole = rows.filter(({ at }) => at < last);
   const end = whole.at(-1)?.at;
-  if (end !== undefined) return { ids: prunable(whole), next: end };
+  if (end !== undefined) return { candidates: prunable(whole), next: end };
   const newest = await readCandidates(db, query, sql`created_at = ${last}`, "desc", limit);
-  return { ids: prunable(newest.toReversed()), next: last };
+  return { candidates: prunable(newest.toReversed()), next: last };
 }
 
 /** of rows in order: of each millisecond those after which no row stays, the last first */
-function prunable(rows: Candidate[]): Map<string, number> {
-  const ids = new Map<string, number>();
-  for (const group of Map.groupBy(rows, ({ at }) => at).values())
-    for (const { id, at, prunable } of group.toReversed()) {
-      if (prunable === 0) break;
-      ids.set(id, at);
-    }
-  return ids;
+function prunable(rows: Candidate[]): Candidate[] {
+  return [...Map.groupBy(rows, ({ at }) => at).values()].flatMap((group) => {
+    const lastFirst = group.toReversed();
+    const stays = lastFirst.findIndex(({ prunable }) => prunable === 0);
+    return stays === -1 ? lastFirst : lastFirst.slice(0, stays);
+  });
 }
 
 async function readCandidates(
@@ -98,7 +98,7 @@ async function readCandidates(
 ): Promise<Candidate[]> {
   const sign = sql.raw(order);
   const { rows } = await sql<Candidate>`
-    select id, created_at as at, case when ${mayGo(query)} then 1 else 0 end as prunable
+    select id, created_at as at, case when ${mayGo(query)} then 1 else 0 end as prunable, ${has("snapshots")} as snapshots
     from sessions where project_id = ${query.projectId} and ${condition}
     order by created_at ${sign}, id ${sign} limit ${limit}`.execute(db);
   return rows;
@@ -130,7 +130,12 @@ const isNeeded = sql<boolean>`(
       and newer.id > snapshots.id and newer.session_id <> snapshots.session_id)
 )`;
 
-async function deletedSnapshotsOf({ db, among }: PruningEngine, ids: string[]): Promise<Map<string, string[]>> {
+async function deletedSnapshotsOf(
+  { db, among }: PruningEngine,
+  candidates: Candidate[],
+): Promise<Map<string, string[]>> {
+  const ids = candidates.flatMap(({ id, snapshots }) => (snapshots === 1 ? [id] : []));
+  if (ids.length === 0) return new Map();
   const { rows } = await sql<{ session_id: string; runtime_id: string }>`
     select session_id, runtime_id from snapshots where ${among("session_id", ids)}`.execute(db);
   const found = new Map<string, string[]>();
@@ -174,14 +179,17 @@ interface Belongings extends TaggedSession {
 }
 
 async function belongingsOf({ db, among }: PruningEngine, ids: string[]): Promise<Belongings[]> {
-  const has = (table: string) =>
-    sql`case when exists (select 1 from ${sql.table(table)} where session_id = sessions.id) then 1 else 0 end`;
   const { rows } = await sql<Belongings>`
     select sessions.id, sessions.project_id as "projectId", sessions.created_at as "createdAt", sandboxes.tags,
       ${has("commands")} as commands, ${has("snapshots")} as snapshots
     from sessions join sandboxes on sandboxes.id = sessions.sandbox_id
     where ${among("sessions.id", ids)}`.execute(db);
   return rows;
+}
+
+/** whether a session has rows in this table, as 0 and 1 */
+function has(table: "commands" | "snapshots"): RawBuilder<number> {
+  return sql`case when exists (select 1 from ${sql.table(table)} where session_id = sessions.id) then 1 else 0 end`;
 }
 
 /** deletes the tag rows of sessions with many of them; returns those sessions' tags at that time, by id */
@@ -213,7 +221,9 @@ async function deleteSessions(
   ids: string[],
   cleared: Map<string, string>,
 ): Promise<number> {
-  const { db: tx, among } = engine;
+  const { db: tx, among, rowLock, lazyCommit } = engine;
+  // Sessions that come back after a crash are deleted by the next round.
+  if (lazyCommit) await sql.raw(lazyCommit).execute(tx);
   const { rows: gone } = await sql<TaggedSession & { sandboxId: string }>`
     delete from sessions where ${among("id", ids)} and ${isPrunable}
       and case when exists (select 1 from commands where commands.session_id = sessions.id)
@@ -222,11 +232,10 @@ async function deleteSessions(
           and current_session_id = sessions.id and deleted_at is null) then 0 else 1 end = 1
     returning id, project_id as "projectId", created_at as "createdAt", sandbox_id as "sandboxId"`.execute(tx);
   if (gone.length === 0) return 0;
-  // A change of tags locks the sandbox's row, so these are the current ones. This update locks it too, and changes
-  // nothing.
+  // A change of tags locks the sandbox's row, so these are the current ones.
   const { rows: sandboxes } = await sql<{ id: string; tags: string }>`
-    update sandboxes set memory = memory where ${among("id", [...new Set(gone.map(({ sandboxId }) => sandboxId))])}
-    returning id, tags`.execute(tx);
+    select id, tags from sandboxes where ${among("id", [...new Set(gone.map(({ sandboxId }) => sandboxId))])}
+    ${sql.raw(rowLock)}`.execute(tx);
   const tags = new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox.tags]));
   const keys = gone.flatMap((session) => {
     const now = tags.get(session.sandboxId) ?? "{}";

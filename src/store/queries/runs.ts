@@ -63,7 +63,10 @@ interface Run {
   count: number;
 }
 
-export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">, runLength = usualLength): Runs {
+export function runsOf(
+  { db, runLock, rows: given }: Pick<Engine, "db" | "runLock" | "rows">,
+  runLength = usualLength,
+): Runs {
   /** the ends at the last read, in order */
   const known = new Map<string, number[]>();
 
@@ -118,17 +121,16 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">, runLengt
       if (rows.length === 0) return;
       if (runLock) await sql.raw(runLock.shared).execute(tx);
       for (const [projectId, some] of Map.groupBy(rows, (row) => row.projectId)) {
-        let times = some.map(({ createdAt }) => createdAt).sort((a, b) => a - b);
-        for (let [at] = times; at !== undefined; [at] = times) {
-          const end = await read(tx, endOfRun(list, projectId, "first", sql`ends_at > ${at}`));
-          // Rows after all runs are in no count.
-          if (end === undefined) break;
-          const later = times.filter((time) => time >= end);
-          await sql`
-            update runs set count = count - ${times.length - later.length}
-            where project_id = ${projectId} and list = ${list} and ends_at = ${end}`.execute(tx);
-          times = later;
-        }
+        const times = given(
+          ["bigint"],
+          some.map(({ createdAt }) => [createdAt]),
+        );
+        // Rows after all runs are in no count: their end is NULL.
+        await sql`
+          with gone as (
+            select ${endOfRun(list, projectId, "first", sql`ends_at > times.c0`)} as run_end from ${times} as times)
+          update runs set count = count - (select count(*) from gone where run_end = ends_at)
+          where project_id = ${projectId} and list = ${list} and ends_at in (select run_end from gone)`.execute(tx);
       }
     },
 
