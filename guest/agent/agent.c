@@ -2,7 +2,7 @@
  * agent.c: answers the daemon inside one sandbox: runs commands, keeps their output, reaps what they leave behind.
  *
  * It is single-threaded and never blocks. A connection that begins with FILES, DIAL or HOLDERS is handed to a process of
- * its own, which may block as it likes; every other connection carries requests (wire.h) and hears every event.
+ * its own, which may block; every other connection carries requests (wire.h) and hears every event.
  *
  *   EXEC  str command, u32 flags (1 terminal, 2 standard input), u16 rows, u16 columns, u32 time limit in ms (0 none),
  *         u64 bound of the journal, str user, list groups, str cwd, list argv, list env ("NAME=value")

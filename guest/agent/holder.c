@@ -26,7 +26,7 @@
 /* processes that held what was asked for last: the next question is most likely about one of them */
 #define RECENT 8
 #define ANCESTORS 64
-/* what the kernel may call a process, and the end of it */
+/* longest name of a process, with its final 0 */
 #define PROGRAM 64
 
 struct process {
@@ -49,7 +49,7 @@ static bool is_over(void) { return links >= LINKS || microseconds(CLOCK_MONOTONI
 
 /* ---- one process ---- */
 
-/* stands for the process that has the pid now, and never for the next one */
+/* a descriptor of the process that has the pid now; it never means a later process with the same pid */
 static int open_process(pid_t pid) {
   char path[32];
   snprintf(path, sizeof path, "/proc/%d", pid);

@@ -125,7 +125,7 @@ static void enter_directory(const struct spawn *s, const struct identity *who) {
   }
 }
 
-/* a directory would give EACCES: say what it is */
+/* executing a directory fails with EACCES; EISDIR says why */
 static int why_not(const char *file, int error) {
   struct stat facts;
   if (error == EACCES && stat(file, &facts) == 0 && S_ISDIR(facts.st_mode)) return EISDIR;

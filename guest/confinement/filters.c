@@ -79,10 +79,10 @@ static int add_processes(struct filters *f, bool all, uint64_t after, uint64_t l
 }
 
 /*
- * What is alive when this ends was there all the time and is counted, or was born meanwhile: so those are looked at too, until
- * none is born during a look. Otherwise processes that hand their filters on by forking could stay out of sight. Where
- * something is born all the time, as threads of a browser are, many looks have to do: whoever forks is seen, and counted, in
- * nearly each of them.
+ * A process that is alive at the end of a pass existed before it and is counted, or started during it. So passes are repeated
+ * until no process starts during one. Otherwise processes that pass their filters on by forking could escape the count. Where
+ * processes or threads start all the time, as in a browser, the number of passes is limited: nearly every pass sees, and
+ * counts, the one that forks.
  */
 static int count_again(struct filters *f) {
   forget_dead(f);

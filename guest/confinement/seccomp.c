@@ -138,7 +138,7 @@ static size_t build_ranges(struct range *ranges) {
     if (count && same(ranges[count - 1].fate, fates[number])) continue;
     ranges[count++] = (struct range){.first = number, .fate = fates[number]};
   }
-  /* the last range has no end: it must not be one that lets unknown numbers through */
+  /* the last range has no end, so it must refuse: it contains all unknown numbers */
   if (!same(ranges[count - 1].fate, (struct fate){.answer = FAIL(ENOSYS)}))
     ranges[count++] = (struct range){.first = NUMBERS, .fate = {.answer = FAIL(ENOSYS)}};
   return count;
@@ -169,7 +169,7 @@ static void put_search(struct search *s, size_t low, size_t high) {
   if (lower <= UINT8_MAX) {
     put(p, BPF_JMP | BPF_JGE | BPF_K, s->ranges[middle].first, (uint8_t)lower, 0);
   } else {
-    /* a comparison jumps at most 255 instructions far, a plain jump as far as it likes */
+    /* a comparison jumps at most 255 instructions; a plain jump has no such limit */
     put(p, BPF_JMP | BPF_JGE | BPF_K, s->ranges[middle].first, 0, 1);
     put(p, BPF_JMP | BPF_JA, (uint32_t)lower, 0, 0);
   }

@@ -18,8 +18,8 @@ struct seccomp_pass {
 };
 
 /*
- * An option: files share no content with others. btrfs counts what is shared for the volume that wrote it, until nobody has it
- * any more: of two drives one could hold what counts for the other, also after that is deleted.
+ * An option: files share no content with others. btrfs charges shared content to the volume that wrote it, until its last
+ * user is gone. So one drive could hold content that is charged to another one, even after that one is deleted.
  */
 #define SECCOMP_NO_CLONES 1u
 

@@ -10,8 +10,8 @@
  *   SANDKEEP_EGRESS_SOCKET     where the keeper listens in its place: descriptor SANDKEEP_EGRESS_SOCKET_FD
  *   SANDKEEP_EGRESS_SETTINGS   a file that is opened for it at each start: descriptor SANDKEEP_EGRESS_SETTINGS_FD
  *
- * netd says one letter at a time: KEEPER_START with the channel's other end beside it, KEEPER_END; and is told
- * KEEPER_ENDED. The keeper ends with netd, and the egress process with the keeper.
+ * netd says one letter at a time: KEEPER_START with the channel's other end beside it, KEEPER_END. The
+ * keeper answers KEEPER_ENDED. The keeper ends with netd, and the egress process with the keeper.
  */
 #ifndef SANDKEEP_KEEPER_H
 #define SANDKEEP_KEEPER_H

@@ -289,7 +289,7 @@ static void self_event(struct watch *w, const struct inotify_event *event, bool 
   if (event->mask & (IN_MOVE_SELF | IN_DELETE_SELF | IN_IGNORED | IN_UNMOUNT)) w->over = true;
 }
 
-/* A file without a name goes by its number for the kernel; changes of it are told to those who watch its directory. */
+/* A file without a name (O_TMPFILE) has a number as its name, and watchers of the directory get its changes. */
 static bool is_nameless(const struct watch *w, const struct inotify_event *event, const char *relative) {
   char path[PATH_MAX];
   struct stat facts;

@@ -123,7 +123,7 @@ static _Noreturn void snapshot_worker(int fd, uint32_t id, const char *from, con
   _exit(0);
 }
 
-/* the connection leaves the loop and belongs to a process that may take as long as it likes */
+/* the connection leaves the loop and belongs to a process of its own, which may take any time */
 static void hand_over(struct connection *c, const struct header *header, struct reader *r) {
   char **layers = header->type == WIRE_FLATTEN ? read_list(r) : NULL;
   char *path = read_string(r);

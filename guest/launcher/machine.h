@@ -20,7 +20,7 @@
 struct machines;
 
 struct machine_source {
-  struct source source; /* first; fd -1 when not watched */
+  struct source source; /* must be the first member; fd is -1 when not watched */
   struct machine *machine;
 };
 

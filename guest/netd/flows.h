@@ -63,7 +63,7 @@ void flows_recheck(struct flows *flows);
 void flows_end(struct flows *flows);
 /* ends those that are idle */
 void flows_expire(struct flows *flows, int64_t now);
-/* Node is gone and will answer nothing of what it was asked */
+/* Node has ended, so no pending question will get an answer */
 void flows_unanswered(struct flows *flows);
 
 /* Node's answer to a question about a flow of whichever machine; see egress.h. Returns 0 or EINVAL. */

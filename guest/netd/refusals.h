@@ -1,9 +1,9 @@
 /*
  * refusals.h: reports to Node the packets of one sandbox that the kernel refused by itself (net.h).
  *
- * A sandbox that sends a million packets costs itself: each machine has a number of packets a second that are reported, and
- * so have all together. What is beyond it waits in the machine's socket, and what the socket has no room for the kernel
- * counts: Node is told how many there were.
+ * A sandbox that sends a million packets slows down only itself: the packets that are reported in a second are limited, for
+ * each machine and for all together. Further packets wait in the machine's socket. If the socket is full, the kernel counts
+ * them, and Node gets their number.
  */
 #ifndef SANDKEEP_REFUSALS_H
 #define SANDKEEP_REFUSALS_H

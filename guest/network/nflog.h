@@ -37,7 +37,7 @@ int nflog_open(int *out);
 ssize_t nflog_receive(int fd, void *buffer, size_t room);
 /* false when the message tells of no packet, or of one that is no whole IP header */
 bool nflog_parse(const void *message, size_t length, struct refused *out);
-/* packets of which the kernel could not tell since the socket was opened, for want of room; wraps around */
+/* packets that the kernel could not report since the socket was opened, because it was full; wraps around */
 uint32_t nflog_lost(int fd);
 
 #endif

@@ -363,7 +363,7 @@ static void keep_descriptors(const struct sandbox_spec *spec, int control, int *
   MUST((int)syscall(SYS_close_range, (unsigned)(FD_LISTENER + count), ~0u, 0), "closing descriptors");
 }
 
-/* standard streams go nowhere, and nothing of the way here stays open */
+/* connects the standard streams to /dev/null, and closes all descriptors that the setup has used */
 static struct agent_fds last_descriptors(const struct sandbox_spec *spec, bool is_served) {
   MUST((int)syscall(SYS_close_range, (unsigned)FD_REST, ~0u, 0), "closing descriptors");
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -18,8 +18,8 @@
  *   bytes            u32 length, then that many bytes of anything
  *   list             u16 count, then that many str
  *
- * A payload must be consumed to its last byte: one that is shorter or longer than its fields is malformed, and whoever
- * sent it is answered FAIL (EBADMSG) or, where the frame's own length is beyond the maximum, disconnected.
+ * A payload must be consumed to its last byte: one that is shorter or longer than its fields is malformed. The
+ * answer is FAIL (EBADMSG). A sender whose frame is longer than the maximum is disconnected.
  */
 #ifndef SANDKEEP_WIRE_H
 #define SANDKEEP_WIRE_H

@@ -114,7 +114,7 @@ static void add_hex(struct buffer *b, const char *at) {
   }
 }
 
-/* takes the next text off a line; false when there is none. How often it stands there goes to *times */
+/* reads the next text of a line; false at the end. *times is the number of its repetitions */
 static bool next_text(const char **at, struct buffer *text, size_t *times) {
   *at += strspn(*at, " ");
   if (**at != '"') return false;

@@ -164,7 +164,7 @@ export function proxy() {
     .optional();
 }
 
-/** "user:password", or nothing where there is neither; undefined where an escape is none */
+/** "user:password", or empty if both are; undefined if an escape is invalid */
 function credentialsIn({ username, password }: URL): string | undefined {
   if (username === "" && password === "") return "";
   try {

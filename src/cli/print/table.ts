@@ -9,7 +9,7 @@ import { plain } from "./plain.ts";
 
 /** What a table is printed on. */
 export interface Paper {
-  /** width of the terminal; undefined if it is none, and nothing is cut */
+  /** width of the terminal; undefined if the output is not one, and nothing is cut */
   columns?: number | undefined;
   colours: boolean;
 }

@@ -285,7 +285,7 @@ function terminalName({ TERM = "" }: NodeJS.ProcessEnv): string {
   return /^(xterm|screen|tmux|linux)(-256color)?$/.test(TERM) ? TERM : "xterm-256color";
 }
 
-/** refuses a terminal for a program whose input or output is none here */
+/** refuses a terminal for a program if its input or output here is not one */
 export function requireTerminal(
   { input, output }: Pick<CommandContext, "input" | "output">,
   json: boolean,

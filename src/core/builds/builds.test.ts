@@ -32,7 +32,7 @@ function builds(): Builds {
   return new Builds(context, { withImageDisk: (_team, _bytes, make) => make() });
 }
 
-/** a plan without steps that says more than a caller may be behind with */
+/** a plan without steps, whose output is longer than what may wait for a slow caller */
 function talkative(): BuildPlan {
   const settings = { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], labels: {} };
   const notes = Array.from({ length: 1000 }, () => "note");

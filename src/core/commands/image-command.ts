@@ -61,7 +61,7 @@ export function isProgramOf({ entrypoint, command }: Program, { name, args }: Pi
   return expected.length > 0 && expected.every((word, index) => words[index] === word);
 }
 
-/** the number of a signal such as SIGINT, INT, 2 or SIGRTMIN+3; SIGTERM for what is none */
+/** the number of a signal such as SIGINT, INT, 2 or SIGRTMIN+3; SIGTERM for any other text */
 export function stopSignal({ stopSignal: text = "" }: Pick<ImageConfig, "stopSignal">): number {
   const name = text.toUpperCase().replace(/^SIG/, "");
   const [, sign, offset] = /^RTM(?:IN(\+)|AX-)(\d{1,2})$/.exec(name) ?? [];

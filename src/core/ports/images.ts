@@ -10,9 +10,9 @@ export interface Images {
   /** by name for the host's images, else by key */
   delete(nameOrKey: string): Promise<void>;
   /**
-   * brings an image of the host's in from a registry, or what is new of it, once for all who ask meanwhile; undefined
-   * where the name is none that callers may pull, or does not lead to the full reference `onlyIf`. An image of that name
-   * that came in another way is left as it is, and is the answer
+   * pulls an image of the host from a registry, or its new layers; callers that ask meanwhile share the pull. Returns
+   * undefined if callers may not pull the name, or if it does not lead to the full reference `onlyIf`. Returns an image
+   * of that name that came in another way, and does not change it
    */
   pull?: ((name: string, team: string, options?: PullImageOptions) => Promise<ImageInfo | undefined>) | undefined;
   /** images by further names for them, in which `*` stands for any text */

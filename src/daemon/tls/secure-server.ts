@@ -123,7 +123,7 @@ function sentence(target: string): string {
   return JSON.stringify({ error: { code: "https_required", message } });
 }
 
-/** the request's own address with https; a host that is none gives the daemon's */
+/** the request's own address with https; the daemon's address if the request's host is invalid */
 function secureUrl({ headers, url = "/" }: IncomingMessage, publicUrl: string): string {
   const origin = `https://${headers.host}`;
   const base = headers.host !== undefined && URL.canParse(origin) ? new URL(origin).origin : publicUrl;

@@ -13,7 +13,7 @@
 import { hostName } from "../../core/network/network-policy.ts";
 
 export type Hello =
-  /** more bytes are needed: at least so many in all */
+  /** more bytes are needed; `needed` is the least total number */
   | { state: "partial"; needed: number }
   /** `name` is lower case; undefined when the client names no host */
   | { state: "complete"; name?: string }

@@ -168,7 +168,7 @@ async function expectAnswer(door: Door, server: Holding, path: string): Promise<
   expect(await answer).toBe(path);
 }
 
-/** each when it has been passed on */
+/** answers each request once it has arrived */
 async function answerAll(server: Holding): Promise<void> {
   for (let i = 0; i < wanted; i++) {
     await eventually(`request ${i} is passed on`, () => server.held.has(String(i)));

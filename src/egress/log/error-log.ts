@@ -1,6 +1,6 @@
 /**
  * Writes errors to stderr, one line of JSON each, which the daemon takes into its log. The number of lines is limited,
- * because a sandbox could cause errors as often as it likes.
+ * because a sandbox could cause any number of errors.
  */
 
 import { messageOf } from "../../core/model/errors.ts";

@@ -65,8 +65,8 @@ export function customPolicy(network: CustomNetwork): Policy {
 }
 
 /**
- * Where resolvers answer. A subnet may have one of its own, through which any name, and what is hidden in it, would get
- * out: a policy that lists names has to name such a resolver's very address.
+ * Ports of resolvers. A subnet may have a resolver of its own, which would pass on any name and the data hidden in it. So a
+ * policy that lists names must allow the exact address of such a resolver.
  */
 const resolverPorts = [53, 853];
 

@@ -1,7 +1,7 @@
 /**
  * The thread that checkpoints.ts starts: has its own connection to the database, and answers each order when the log's
- * content is in the database and on the disk. Others read and write meanwhile; only while it lets the log begin anew
- * must those who write wait.
+ * content is in the database and on the disk. Other connections read and write meanwhile. Writers wait only while the log
+ * restarts.
  */
 
 import { DatabaseSync } from "node:sqlite";
@@ -9,21 +9,21 @@ import { parentPort, workerData } from "node:worker_threads";
 
 export type Order = "checkpoint" | "close";
 
-/** Whether everything went well; what did not is done by a later checkpoint. */
+/** Whether it succeeded; a later checkpoint does what is left. */
 export interface Outcome {
   isDone: boolean;
 }
 
-/** from how many pages on the log begins anew: it never does by itself while there is always somebody who writes */
+/** pages of the log from which on it is restarted; under constant writes it never restarts by itself */
 const longLog = 4000;
-/** how often what came meanwhile is copied before that, and how many pages need not be */
+/** most passes before the restart that copy new pages, and how many pages may be left */
 const mostPasses = 5;
 const shortRest = 100;
 
 const database = new DatabaseSync(workerData as string);
 database.exec("pragma synchronous = normal");
 database.exec("pragma wal_autocheckpoint = 0");
-// in ms: how long it waits for a transaction that is open
+// how long it waits for an open transaction, in ms
 database.exec("pragma busy_timeout = 100");
 
 parentPort?.on("message", (order: Order) => {
@@ -34,7 +34,7 @@ parentPort?.on("message", (order: Order) => {
   }
 });
 
-/** copies what the log holds while others go on; returns how many pages it had */
+/** copies the log's content without blocking other connections; returns its number of pages */
 function copied(): number {
   const { log } = database.prepare("pragma wal_checkpoint(passive)").get() as { log: number };
   return log;
@@ -44,7 +44,7 @@ function isCheckpointed(): boolean {
   try {
     let log = copied();
     if (log < longLog) return true;
-    // The less is left, the shorter those who write must wait.
+    // The fewer pages are left, the shorter writers wait.
     for (let pass = 0; pass < mostPasses; pass++) {
       const before = log;
       log = copied();

@@ -28,7 +28,7 @@ export function lockIfFree(directory: string): (() => void) | undefined {
   return lock && (() => lock.release());
 }
 
-/** as its holder wrote it down, a moment after it had the lock */
+/** the process that its holder wrote down just after it took the lock; empty if it did not yet */
 function processIn(holder: string): string {
   try {
     return ` (process ${Number.parseInt(readFileSync(holder, "utf8"), 10)})`;

@@ -60,7 +60,7 @@ export class DatabaseLock {
     return true;
   }
 
-  /** once the schema is there: from now on, a lock that was away is known to have been nobody else's */
+  /** call once the schema exists: from now on, a lock that was lost and taken again shows whether another daemon had it */
   async begin(): Promise<void> {
     const { rows } = await this.#client().query<{ epoch: string }>(
       "insert into claims (slot, epoch) values (1, 1) on conflict (slot) do update set epoch = claims.epoch + 1 returning epoch",

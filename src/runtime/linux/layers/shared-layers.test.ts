@@ -21,7 +21,7 @@ test("a layer is made once for all that ask, and a failed one leaves nothing", a
     });
   await Promise.all([build(), build()]);
   await build();
-  expect(made).toBeLessThanOrEqual(2); // two that began at the same moment
+  expect(made).toBeLessThanOrEqual(2); // the first two builds started at the same moment
   expect(await readFile(join(shared.path("one"), "motd"), "utf8")).toBe("hello");
   await expect(shared.make("two", () => Promise.reject(new Error("no more")))).rejects.toThrow("no more");
   expect(await readdir(folder)).toEqual(["one"]);

@@ -5,9 +5,9 @@
  *   <store>/downloads/<digest>-<registry>.part    the beginning of one that broke off; the next pull of the blob from the
  *                                                 same registry, of which this is a hash, goes on with it
  *
- * A connection that breaks is made again from where it was. The whole file is checked against its digest and its size:
- * what does not have them is an error to whoever reads it, at its end, and the file is deleted. One that began with what an
- * earlier pull left is read only once it is checked, and comes once more from its start where the whole is wrong.
+ * A download whose connection breaks continues from the same byte. The whole file is checked against its digest and size.
+ * If they differ, the reader gets an error at the end, and the file is deleted. A download that continues an earlier one is
+ * read only after this check. If the check fails, it starts again from the first byte.
  */
 
 import { createHash, type Hash } from "node:crypto";
