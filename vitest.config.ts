@@ -12,24 +12,36 @@ if (Number.parseInt(process.versions.node, 10) < 24)
 // One tier each: npm run test:unit, npm run test:slow, and npm test, which is all but the slow ones.
 const { UNIT, SLOW } = process.env;
 const kind = SLOW ? "slow.test.ts" : "test.ts";
+const units = SLOW ? [] : unitTests(import.meta.dirname);
 
 export default defineConfig({
   test: {
     environment: "node",
-    include: UNIT ? unitTests(import.meta.dirname) : folders.map((folder) => `${folder}/**/*.${kind}`),
     globalSetup: "test/runner/run-folder.ts",
-    exclude: ["**/node_modules/**", ...(SLOW ? [] : ["**/*.slow.test.ts"])],
     // Tests change namespaces, mounts and cgroups: a process each, and few at a time. Most of them wait as much as they
     // compute, so one more than the cores of a small machine keeps both busy.
     pool: "forks",
     maxWorkers: 3,
-    // Unit tests change nothing that outlives them: without a process each, the tier takes 60 % of the processor time.
-    isolate: !UNIT,
     sequence: { sequencer: LongestFirst },
     // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default", new ClosingLine()],
+    projects: [
+      {
+        extends: true,
+        // Unit tests change nothing that outlives them: without a process each, they take 60 % of the processor time.
+        test: { name: "unit", include: units, isolate: false },
+      },
+      {
+        extends: true,
+        test: {
+          name: "host",
+          include: UNIT ? [] : folders.map((folder) => `${folder}/**/*.${kind}`),
+          exclude: ["**/node_modules/**", ...units, ...(SLOW ? [] : ["**/*.slow.test.ts"])],
+        },
+      },
+    ],
   },
 });
