@@ -12,7 +12,8 @@ import { enter, otherLink, signIn, visitor } from "./session.ts";
 function App() {
   const who = visitor.value;
   const isIn = who !== undefined && who !== "unknown";
-  useEffect(() => (isIn ? startLive() : undefined), [isIn]);
+  const name = isIn ? `${who.team}.${who.key}` : "";
+  useEffect(() => (name === "" ? undefined : startLive(name)), [name]);
   if (who === "unknown") return html`<p class="waiting" role="status">Connecting …</p>`;
   return isIn ? html`<${Frame} /><${OtherLink} />` : html`<${SignIn} />`;
 }

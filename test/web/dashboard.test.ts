@@ -7,9 +7,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
-import { accessibilityProblems } from "./accessibility.ts";
+import { looks, problemsOfPages } from "./accessibility.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 import { takePictures } from "./pictures.ts";
+import { expectSharedStream } from "./tabs.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -247,6 +248,8 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await page.getByRole("button", { name: "Show all" }).click();
   await page.getByText("Time line as a table").click();
   await page.getByRole("cell", { name: "echo early" }).waitFor();
+  await page.getByRole("cell", { name: /^at most [\d.]+ of 2 processors$/ }).waitFor();
+  await page.locator('.tape path.cpu[d^="M"]').first().waitFor({ state: "attached" });
 
   // No policy opens such an address, so that nothing offers to.
   const program = `require("net").connect(80, "169.254.169.254").on("error", () => process.exit())`;
@@ -269,7 +272,9 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await page.getByRole("img", { name: /^Time line: 2 sessions, / }).waitFor();
 
   await at("usage");
-  await page.getByRole("img", { name: /^Memory/ }).waitFor();
+  await page.getByRole("img", { name: /^Memory: at most [\d.]+ \w+ of 4.3 GB$/ }).waitFor();
+  await page.getByRole("img", { name: /^Processors: at most [\d.]+ of 2$/ }).press("ArrowLeft");
+  await page.locator(".chart .cross").waitFor({ state: "attached" });
   await expectHarmless(page);
   expect(complaints).toEqual([]);
   await page.context().close();
@@ -279,56 +284,13 @@ test("the pictures of the README are taken from these pages, and are small", asy
   for (const bytes of await takePictures(browser, daemon(), client)) expect(bytes).toBeLessThan(150_000);
 });
 
-const places = [
-  "overview",
-  "sandboxes",
-  ...["terminal&beside=egress", "commands", "files", "ports", "snapshots", "egress", "usage", "events", "use"].map(
-    (tab) => `sandboxes/desk?tab=${tab}`,
-  ),
-  ...["snapshots", "images", "drives", "usage", "keys", "events", "audit", "doctor", "nowhere", "sandboxes/nothing"],
-];
-
-test("every page is accessible in both themes and three widths, and never scrolls sideways", async () => {
-  const wrong: string[] = [];
-  const { page, complaints } = await signedIn(browser, daemon(), { bypassCSP: true, reducedMotion: "reduce" });
-  for (const place of places) {
-    await page.goto(`${daemon().url}/ui/${place}`);
-    await page.locator("h1, .empty").first().waitFor({ state: "attached" });
-    await page.waitForFunction(() => document.querySelector(".waiting") === null);
-    wrong.push(...(await accessibilityProblems(page, place)));
-  }
-  for (const [key, title] of [
-    ["?", "Keys"],
-    ["Control+k", "Go to, or do"],
-    ["n", "New sandbox"],
-  ] as const) {
-    await page.goto(`${daemon().url}/ui/sandboxes`);
-    await page.getByRole("heading", { name: "Sandboxes" }).waitFor({ state: "attached" });
-    await page.keyboard.press(key);
-    await page.getByRole("dialog", { name: title }).waitFor();
-    wrong.push(...(await accessibilityProblems(page, title)));
-  }
-  expect(wrong).toEqual([]);
-  expect(complaints.filter((each) => !each.includes("/sandboxes/nothing"))).toEqual([]);
-  await page.context().close();
+test("every page is accessible and never scrolls sideways, each in one of three widths and two themes", async () => {
+  const rotated = (index: number) => looks.slice(index % looks.length).slice(0, 1);
+  expect(await problemsOfPages(browser, daemon(), rotated)).toEqual([]);
 });
 
-test("a page keeps its rows and its session while the daemon restarts, and then goes on", async () => {
-  await client.call("createSandbox", { body: { name: "before", persistent: false, networkPolicy: "deny-all" } });
-  const { page } = await signedIn(browser, daemon());
-  await page.goto(`${daemon().url}/ui/sandboxes`);
-  const rows = page.getByRole("row");
-  await rows.filter({ hasText: "before" }).waitFor();
-  await daemon().kill9();
-  await page.getByText(/^no answer for/).waitFor();
-  expect(await rows.filter({ hasText: "before" }).count()).toBe(1);
-  await daemon().start();
-  await page.getByText("live", { exact: true }).waitFor();
-  await client.call("createSandbox", { body: { name: "after", persistent: false, networkPolicy: "deny-all" } });
-  await rows.filter({ hasText: "after" }).getByRole("img", { name: "running" }).waitFor();
-  for (const sandbox of ["before", "after"]) await client.call("deleteSandbox", { params: { sandbox } });
-  await rows.filter({ hasText: "before" }).waitFor({ state: "detached" });
-  await page.context().close();
+test("eight tabs share one stream, and keep their rows, session and shell while the daemon restarts", async () => {
+  await expectSharedStream(browser, daemon(), client);
 });
 
 test("a page of another origin cannot use the session of a browser", async () => {

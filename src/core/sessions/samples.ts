@@ -42,7 +42,7 @@ export interface SampleLimits {
   ended: number;
 }
 
-const usualLimits: SampleLimits = { interval: 10_000, points: 240, atOnce: 20, ended: 200 };
+const usualLimits: SampleLimits = { interval: 2000, points: 240, atOnce: 20, ended: 200 };
 /** ms between two rounds */
 const round = 1000;
 /** how many machines a round asks at the same time */

@@ -11,6 +11,7 @@ function answerTo(path: string, limit: number): object {
   if (path === "/snapshots") return { snapshots: [] };
   const [, , id = "", kind] = path.split("/");
   if (kind === "commands") return { commands: [{ id: `cmd of ${id}`, sessionId: id, endedAt: 60 }], next: null };
+  if (kind === "usage") return { samples: [{ at: 7, processors: 1 }] };
   const events = [{ id: 1, at: 1, count: 1, allowed: id !== "sbx_1" }];
   return { events, next: 1, more: false, hosts: [{ bytesIn: 5, bytesOut: 6 }], ports: [{ bytesIn: 70, bytesOut: 80 }] };
 }
@@ -21,7 +22,8 @@ beforeAll(() => {
   vi.stubGlobal("fetch", async (request: Request) => {
     const { pathname, searchParams } = new URL(request.url);
     const path = pathname.replace("/sandkeep/v1", "");
-    asked.push(path);
+    const from = searchParams.get("from");
+    asked.push(from === null || path.endsWith("egress") ? path : `${path}?from=${from}`);
     return Response.json(answerTo(path, Number(searchParams.get("limit"))));
   });
 });
@@ -41,7 +43,21 @@ test("commands and connections of earlier sessions are there, and are read once"
 
   asked.length = 0;
   await readHistory(sandbox, 3, signal);
-  expect(asked.toSorted()).toEqual(["/sessions", "/sessions/sbx_2/commands", "/sessions/sbx_2/egress", "/snapshots"]);
+  expect(asked.toSorted()).toEqual([
+    "/sessions",
+    ...["commands", "egress", "usage/samples?from=8"].map((what) => `/sessions/sbx_2/${what}`),
+    "/snapshots",
+  ]);
+});
+
+test("samples of a session are read on from the last one", async () => {
+  const { readSamples } = await import("./samples.ts");
+  const { signal } = new AbortController();
+  asked.length = 0;
+  await readSamples("sbx_9", signal);
+  // The daemon of this test answers with the same sample again, as it would to two reads at the same time.
+  expect(await readSamples("sbx_9", signal)).toEqual([{ at: 7, processors: 1 }]);
+  expect(asked).toEqual(["/sessions/sbx_9/usage/samples", "/sessions/sbx_9/usage/samples?from=8"]);
 });
 
 test("older sessions are offered only as far as they are of the same sandbox", async () => {

@@ -10,9 +10,10 @@ import { client } from "../session.ts";
 import { type Answer, useAnswer } from "./answer.ts";
 import { type EgressLine, type EgressLog, emptyLog, readEgress } from "./egress-log.ts";
 import { isLeaving, now, type Sandbox } from "./live.ts";
+import { readSamples, type Sample } from "./samples.ts";
 import { verdictOf } from "./verdict.ts";
 
-type Session = Output<"listSessions">["sessions"][number];
+export type Session = Output<"listSessions">["sessions"][number];
 type Command = Output<"listCommands">["commands"][number];
 
 export interface History {
@@ -29,6 +30,14 @@ export interface History {
   lines: readonly EgressLine[];
   /** of the lines */
   refused: number;
+  /** what each of these sessions used over time, as far as the daemon has it */
+  loads: readonly SessionLoad[];
+}
+
+export interface SessionLoad {
+  session: Session;
+  /** oldest first */
+  samples: readonly Sample[];
 }
 
 export interface HistoryAnswer extends Answer<History> {
@@ -78,12 +87,14 @@ export async function readHistory(
     earlier: logs.filter((_, at) => sessions.at(-1 - at)?.id !== session.id),
     lines,
     refused: lines.filter((line) => verdictOf(line) === "refused").length,
+    loads: sessions.flatMap((each, at) => ({ session: each, samples: contents[at]?.samples ?? [] })),
   };
 }
 
 interface Content {
   commands: readonly Command[];
   log: EgressLog;
+  samples: readonly Sample[];
 }
 
 /** of sessions that have ended */
@@ -94,15 +105,16 @@ async function contentOf({ id, endedAt }: Session, signal: AbortSignal): Promise
   const known = ended.get(id);
   if (known) return known;
   let isWhole = endedAt !== null;
-  const [{ commands }, log] = await Promise.all([
+  const [{ commands }, log, samples] = await Promise.all([
     client.call("listCommands", { params: { session: id }, query: { limit: mostCommands }, signal }),
     // The log of an old session may be gone, and the rest is worth showing without it.
     readEgress(id).catch((error) => {
       isWhole &&= error instanceof ApiError && error.status < 500;
       return emptyLog;
     }),
+    readSamples(id, signal).catch(() => []),
   ]);
-  const content = { commands, log };
+  const content = { commands, log, samples };
   // How a command ended may be known a moment after its session is over.
   if (isWhole && commands.every((each) => each.endedAt !== null)) ended.set(id, content);
   const [oldest = ""] = ended.keys();

@@ -6,9 +6,10 @@
 import { batch, computed, type Signal, signal } from "@preact/signals";
 import type { Output } from "../../client/types.ts";
 import { away, client } from "../session.ts";
+import { type Change, followEvents } from "./stream.ts";
 
+export type { Change } from "./stream.ts";
 export type Sandbox = Output<"getSandbox">;
-export type Change = Output<"readEvents">["events"][number];
 
 /** by name, which is unique in a project */
 const entries = new Map<string, Signal<Sandbox>>();
@@ -27,8 +28,8 @@ export const running = computed(() => everything.value.filter(({ state }) => sta
 
 const mostChanges = 500;
 const mostAtOnce = 4;
-/** a stream that no one looks at gives its connection to other tabs after this time, in ms */
-const hiddenPatience = 10_000;
+/** more changed sandboxes than these are read together */
+const few = 20;
 /** more sandboxes than these are counted and filtered only every so many ms */
 const many = 1000;
 const manyPause = 500;
@@ -51,33 +52,18 @@ export function onChange(listener: (change: Change) => void): () => void {
 
 const listeners = new Set<(change: Change) => void>();
 
-/** begins to follow the project; returns how to stop */
-export function startLive(): () => void {
+/** begins to follow the project; `who` names the visitor, whose tabs share a stream; returns how to stop */
+export function startLive(who: string): () => void {
   const ticking = setInterval(() => {
     now.value = Date.now();
   }, 1000);
-  let stream = new AbortController();
-  let hiding: ReturnType<typeof setTimeout> | undefined;
-  let cursor: string | undefined;
-  const run = () => {
-    stream = new AbortController();
-    void followed(stream.signal, cursor, (last) => {
-      cursor = last;
-    });
-  };
-  const seen = () => {
-    clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(() => stream.abort(), hiddenPatience);
-    else if (stream.signal.aborted) run();
-  };
-  document.addEventListener("visibilitychange", seen);
-  run();
+  const left = new AbortController();
+  void followed(who, left.signal);
   return () => {
     clearInterval(ticking);
-    clearTimeout(hiding);
-    document.removeEventListener("visibilitychange", seen);
-    stream.abort();
+    left.abort();
     entries.clear();
+    postponed = undefined;
     batch(() => {
       names.value = [];
       everything.value = [];
@@ -87,29 +73,47 @@ export function startLive(): () => void {
   };
 }
 
-async function followed(signal: AbortSignal, from: string | undefined, reached: (cursor: string) => void) {
-  let after = from;
+async function followed(who: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
-      if (after === undefined) {
-        // The cursor comes first: what changes while the list is read is then in the stream.
-        const { events, next } = await client.call("readEvents", { signal });
-        after = next;
-        changes.value = events.toReversed().slice(0, mostChanges);
-        await readAll(signal);
-      }
-      for await (const event of client.events({ after }, signal)) {
-        after = event.cursor;
-        reached(after);
-        if (event.type === "gap") await readAll(signal);
-        else take(event);
-      }
+      // The cursor comes first: what changes while the list is read is then in the stream.
+      const { events, next } = await client.call("readEvents", { signal });
+      changes.value = events.toReversed().slice(0, mostChanges);
+      await readAll(signal);
+      const stop = followEvents(who, next, (event) => arrived(event, signal));
+      signal.addEventListener("abort", stop, { once: true });
+      return;
     } catch {
       if (signal.aborted) return;
       away.value ??= Date.now();
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }
+}
+
+/** events that came while the list is read again, which may be newer than the list; undefined otherwise */
+let postponed: Change[] | undefined;
+
+function arrived(event: Change, signal: AbortSignal): void {
+  if (postponed) postponed.push(event);
+  else if (event.type === "gap") void readAgain(signal);
+  else take(event);
+}
+
+/** reads the list anew after a gap, until that succeeds */
+async function readAgain(signal: AbortSignal): Promise<void> {
+  postponed = [];
+  while (!signal.aborted) {
+    try {
+      await readAll(signal);
+      break;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+  }
+  const waited = postponed ?? [];
+  postponed = undefined;
+  if (!signal.aborted) for (const event of waited) arrived(event, signal);
 }
 
 async function readAll(signal: AbortSignal): Promise<void> {
@@ -198,7 +202,7 @@ function apply(): void {
     changes.value = [...taken.toReversed(), ...changes.value].slice(0, mostChanges);
     for (const name of gone) {
       entries.delete(name);
-      stale.delete(name);
+      for (const names of [stale, asked, alone]) names.delete(name);
     }
     if (gone.size > 0) order();
     gone.clear();
@@ -220,9 +224,11 @@ function showState({ type, sandbox: name, at, reason }: Change): void {
 }
 
 function refresh(): void {
-  while (reading < mostAtOnce && stale.size > 0) {
-    const [name = ""] = stale;
-    stale.delete(name);
+  if (stale.size > few && !isReadingMany) void readMany();
+  while (!isReadingMany && reading < mostAtOnce && stale.size + alone.size > 0) {
+    const from = alone.size > 0 ? alone : stale;
+    const [name = ""] = from;
+    from.delete(name);
     if (leaving.has(name)) continue;
     reading++;
     void reread(name).finally(() => {
@@ -230,6 +236,40 @@ function refresh(): void {
       refresh();
     });
   }
+}
+
+/** names of sandboxes that are being read together */
+let asked = new Set<string>();
+/** names of those that were not among the sandboxes whose state changed last */
+const alone = new Set<string>();
+let isReadingMany = false;
+
+/** reads sandboxes whose state has changed a page at a time, and not more often than this page can show them */
+async function readMany(): Promise<void> {
+  isReadingMany = true;
+  asked = new Set(stale);
+  stale.clear();
+  try {
+    const query = { sortBy: "stateChangedAt" as const, limit: Math.min(1000, asked.size + few) };
+    const { sandboxes } = await client.call("listSandboxes", { query });
+    let hasNew = false;
+    batch(() => {
+      for (const each of sandboxes) {
+        asked.delete(each.name);
+        // A later event is about a later state, and asks for it again.
+        if (stale.has(each.name) || leaving.has(each.name)) continue;
+        hasNew ||= !entries.has(each.name);
+        put(each);
+      }
+    });
+    if (hasNew) order();
+  } catch {
+    // They are read one by one.
+  }
+  for (const name of asked) alone.add(name);
+  await new Promise((resolve) => setTimeout(resolve, manyPause));
+  isReadingMany = false;
+  refresh();
 }
 
 /** names of sandboxes that this page deletes; asking for them again would only fail */

@@ -19,15 +19,3 @@ export function Spark({ values, most }: { values: readonly number[]; most: numbe
     ${values.length > 1 && html`<polygon points=${`0,16 ${points.join(" ")} 72,16`} /><polyline points=${points.join(" ")} />`}
   </svg>`;
 }
-
-/** a line over time; `most` is the top of the scale */
-export function Line({ values, most, label }: { values: readonly number[]; most: number; label: string }) {
-  const step = 100 / Math.max(1, values.length - 1);
-  const points = values.map(
-    (value, at) => `${(at * step).toFixed(2)},${(30 - (value / Math.max(most, 1e-9)) * 28).toFixed(2)}`,
-  );
-  return html`<svg class="line" viewBox="0 0 100 30" preserveAspectRatio="none" role="img" aria-label=${label}>
-    <line class="mark85" x1="0" x2="100" y1=${30 - 28 * 0.85} y2=${30 - 28 * 0.85} />
-    <polyline points=${points.join(" ")} />
-  </svg>`;
-}

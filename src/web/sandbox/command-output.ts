@@ -6,17 +6,15 @@ import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
 import { client, sentence } from "../session.ts";
 import { line } from "../text.ts";
-import { plainText } from "./output.ts";
+import { KeptOutput, type Piece, plainText } from "./output.ts";
 
 export type Command = Output<"getCommand">;
 
 /** most characters that the page keeps of an output; older ones give way */
 const mostShown = 1_000_000;
-
-interface Piece {
-  stream: string;
-  text: string;
-}
+/** ms between two reads while a command runs; they grow while it says nothing */
+const shortestPause = 200;
+const longestPause = 1000;
 
 interface OutputProps {
   value: Command;
@@ -31,9 +29,12 @@ export function CommandOutput({ value, again }: OutputProps) {
   const [follows, setFollows] = useState(value.endedAt === null);
   const [wanted, setWanted] = useState("");
   const place = useRef<HTMLPreElement>(null);
+  const ended = useRef(false);
+  ended.current = value.endedAt !== null;
   useEffect(() => {
     const left = new AbortController();
-    void followed(value, left.signal, setPieces).catch((error) => {
+    const isOver = () => ended.current;
+    void followed({ session: value.sessionId, command: value.id }, isOver, left.signal, setPieces).catch((error) => {
       if (!left.signal.aborted) setProblem(sentence(error));
     });
     return () => left.abort();
@@ -78,27 +79,50 @@ function matching(pieces: readonly Piece[], wanted: string): Piece[] {
   });
 }
 
-async function followed(command: Command, signal: AbortSignal, show: (pieces: readonly Piece[]) => void) {
-  let kept: Piece[] = [];
-  let length = 0;
-  let isWaiting = false;
-  const params = { session: command.sessionId, command: command.id };
-  for await (const { stream, data, dropped } of client.lines("readOutput", {
-    params,
-    query: { follow: true },
-    signal,
-  })) {
-    if (dropped > 0) kept.push({ stream: "note", text: `… ${dropped} bytes are no longer kept …\n` });
-    const text = plainText(data);
-    kept.push({ stream, text });
-    length += text.length;
-    while (length > mostShown && kept.length > 1) length -= kept.shift()?.text.length ?? 0;
-    if (isWaiting) continue;
-    isWaiting = true;
-    requestAnimationFrame(() => {
-      isWaiting = false;
-      kept = [...kept];
-      show(kept);
-    });
+/**
+ * Reads the output to the end of the command. Each request ends with what is there: a stream would hold one of the few
+ * connections that a browser has for all its tabs.
+ */
+async function followed(
+  params: { session: string; command: string },
+  isOver: () => boolean,
+  signal: AbortSignal,
+  show: (pieces: readonly Piece[]) => void,
+) {
+  const decoders: Record<string, TextDecoder> = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  const kept = new KeptOutput(mostShown);
+  let from = 0;
+  let pause = shortestPause;
+  for (;;) {
+    const isLast = isOver();
+    const begin = from;
+    const query = { from, encoding: "base64" as const };
+    for await (const { stream, data, next, dropped } of client.lines("readOutput", { params, query, signal })) {
+      from = next;
+      if (dropped > 0) kept.add("note", `… ${dropped} bytes are no longer kept …\n`);
+      kept.add(stream, plainText(decoders[stream]?.decode(bytesOf(data), { stream: true }) ?? ""));
+    }
+    if (from > begin || isLast) show(kept.pieces());
+    if (isLast || signal.aborted) return;
+    pause = from > begin ? shortestPause : Math.min(longestPause, pause * 1.5);
+    await waited(pause, signal);
+    while (document.hidden && !signal.aborted) await waited(longestPause, signal);
   }
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+async function waited(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }

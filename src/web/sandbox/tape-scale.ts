@@ -1,5 +1,7 @@
 /** The time axis of a tape: where a moment is drawn, and which moments a stretch of it stands for. */
 
+import { clock } from "../text.ts";
+
 export interface Stretch {
   from: number;
   to: number;
@@ -41,6 +43,11 @@ export function ticks({ from, to }: Stretch): number[] {
   const found: number[] = [];
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
   return found;
+}
+
+/** the words of a tick: without seconds where they are always zero */
+export function axisWords(at: number, { from, to }: Stretch): string {
+  return to - from < 4 * 60_000 ? clock(at) : clock(at).slice(0, 5);
 }
 
 /** moves a stretch by a part of its length, and keeps it inside the whole */

@@ -1,16 +1,17 @@
 /**
- * The tape: sessions with snapshots, commands, and outbound connections of a sandbox on one axis of time. Dragging over it
- * chooses a stretch, which is in the address and filters the tabs. A click on a command opens its output. The same is in a
- * table for people who cannot see the drawing.
+ * The tape: sessions with snapshots, commands, outbound connections and busy processors of a sandbox on one axis of time.
+ * Dragging over it chooses a stretch, which is in the address and filters the tabs. A click on a command opens its output.
+ * The same is in a table for people who cannot see the drawing.
  */
 
 import { useRef, useState } from "preact/hooks";
-import type { History, HistoryAnswer } from "../data/history.ts";
+import type { History, HistoryAnswer, SessionLoad } from "../data/history.ts";
 import { now, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
 import { clock, line, span as time, visible } from "../text.ts";
-import { between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
+import { curve } from "./curve.ts";
+import { axisWords, between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
 
 /** the stretch that the address names */
 export function chosenStretch(): Stretch | undefined {
@@ -21,7 +22,7 @@ export function chosenStretch(): Stretch | undefined {
 /** shortest part of the width that is a stretch and not a click */
 const shortest = 0.005;
 /** where lanes begin, in units of the drawing */
-const lanes = { sessions: 2, commands: 21, egress: 39, bottom: 56 };
+const lanes = { sessions: 2, commands: 21, egress: 39, cpu: 58, bottom: 76 };
 
 interface TapeProps {
   value: Sandbox;
@@ -32,7 +33,7 @@ export function Tape({ value: { session }, history }: TapeProps) {
   const area = useRef<SVGSVGElement>(null);
   const [drag, setDrag] = useState<{ one: number; other: number } | undefined>(undefined);
   if (!history.value) return html`<div class="tape" aria-hidden="true"></div>`;
-  const { sessions, hasOlder, commands, snapshots, lines, refused } = history.value;
+  const { sessions, hasOlder, commands, snapshots, lines, refused, loads } = history.value;
   const end = session.endedAt ?? now.value;
   const all = stretchOf(
     sessions.flatMap(({ startedAt, createdAt }) => startedAt ?? createdAt),
@@ -68,7 +69,7 @@ export function Tape({ value: { session }, history }: TapeProps) {
   };
   const summary = `${sessions.length} sessions, ${snapshots.length} snapshots, ${commands.length} commands, ${lines.length} connections of which ${refused} refused`;
   return html`<div class="tape">
-    <div class="lanes" aria-hidden="true"><span>sessions</span><span>commands</span><span>egress</span></div>
+    <div class="lanes" aria-hidden="true"><span>sessions</span><span>commands</span><span>egress</span><span>cpu</span></div>
     <div class="drawing">
     <svg
       ref=${area} viewBox="0 0 ${width} ${lanes.bottom}" preserveAspectRatio="none" role="img" aria-label=${`Time line: ${summary}`}
@@ -98,6 +99,7 @@ export function Tape({ value: { session }, history }: TapeProps) {
           ? html`<rect class="denied" y=${lanes.egress - 1} height="16" width="2.4" x=${x(Number(at))} />`
           : html`<rect class="passed" y=${lanes.egress + 3} height="10" width="1.2" x=${x(Number(at))} />`,
       )}
+      ${loads.map((each) => html`<${Processors} load=${each} all=${all} />`)}
       ${session.endedAt === null && html`<line class="now" x1=${x(end)} x2=${x(end)} y1="0" y2=${lanes.bottom} />`}
       ${chosen && html`<rect class="brush" y="0.5" height=${lanes.bottom - 1} rx="2" ...${span(chosen.from, chosen.to)} />`}
     </svg>
@@ -111,17 +113,30 @@ export function Tape({ value: { session }, history }: TapeProps) {
       ${ticks(all).map((at) => html`<${Tick} at=${x(at)} text=${axisWords(at, all)} />`)}
     </div>
     </div>
-    <div class="brushed">
-      ${
-        chosen
-          ? html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)}, ${time(chosen.to - chosen.from)}</span>
+    ${
+      (chosen || hasOlder) &&
+      html`<div class="brushed">
+        ${
+          chosen &&
+          html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)}, ${time(chosen.to - chosen.from)}, in every tab</span>
             <button type="button" class="plain" onClick=${() => choose(undefined)}>Show all</button>`
-          : html`<span class="quiet">drag to filter every tab</span>`
-      }
-      ${hasOlder && html`<button type="button" class="plain" onClick=${history.readOlder}>Older sessions</button>`}
-    </div>
-    <details class="as-table"><summary>Time line as a table</summary><${AsTable} value=${history.value} end=${end} /></details>
+        }
+        ${hasOlder && html`<button type="button" class="plain" onClick=${history.readOlder}>Older sessions</button>`}
+      </div>`
+    }
+    <details class="as-table"><summary><span class="unseen">Time line </span>as a table</summary><${AsTable} value=${history.value} end=${end} /></details>
   </div>`;
+}
+
+/** the busy processors of a session; the top of the lane is as many as it has */
+function Processors({ load: { session, samples }, all }: { load: SessionLoad; all: Stretch }) {
+  const points = [
+    { at: session.startedAt ?? session.createdAt, value: samples[0]?.processors ?? 0 },
+    ...samples.map(({ at, processors }) => ({ at, value: processors })),
+  ];
+  const frame = { stretch: all, most: session.vcpus, bottom: lanes.bottom, height: lanes.bottom - lanes.cpu };
+  const { line: edge, area } = curve(points, frame);
+  return html`<path class="cpu" d=${area} /><path class="cpu-edge" d=${edge} />`;
 }
 
 /** the last tenth, where a stretch begins that the keyboard chooses */
@@ -141,11 +156,6 @@ function Mark({ at, title }: { at: number; title: string }) {
   </svg>`;
 }
 
-/** without seconds where they are always zero */
-function axisWords(at: number, { from, to }: Stretch): string {
-  return to - from < 4 * 60_000 ? clock(at) : clock(at).slice(0, 5);
-}
-
 function Tick({ at, text }: { at: number; text: string }) {
   // A word at the very right would stick out.
   if (at > width * 0.97) return null;
@@ -154,7 +164,7 @@ function Tick({ at, text }: { at: number; text: string }) {
 
 const mostRows = 200;
 
-function AsTable({ value: { sessions, commands, snapshots, lines }, end }: { value: History; end: number }) {
+function AsTable({ value: { sessions, commands, snapshots, lines, loads }, end }: { value: History; end: number }) {
   const rows = [
     ...sessions.map((each) => ({
       at: each.startedAt ?? each.createdAt,
@@ -175,6 +185,13 @@ function AsTable({ value: { sessions, commands, snapshots, lines }, end }: { val
       what: String(each.name ?? each.address ?? ""),
       for: 0,
     })),
+    ...loads.flatMap(({ session, samples }) => {
+      const [first] = samples;
+      if (!first) return [];
+      const [peak, last] = [Math.max(...samples.map(({ processors }) => processors)), samples.at(-1) ?? first];
+      const what = `at most ${peak.toFixed(1)} of ${session.vcpus} processors`;
+      return [{ at: first.at, lane: "cpu", what, for: last.at - first.at }];
+    }),
   ].toSorted((a, b) => b.at - a.at);
   return html`<table><thead><tr><th scope="col">Time</th><th scope="col">Lane</th><th scope="col">What</th><th scope="col">Lasted</th></tr></thead>
     <tbody>${rows
