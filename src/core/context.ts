@@ -6,6 +6,7 @@ import type { Diagnosis } from "./model/diagnosis.ts";
 import type { Ids } from "./model/ids.ts";
 import type { Session } from "./model/sandbox.ts";
 import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
+import type { LineFiles } from "./ports/line-files.ts";
 import type { RecoveryFiles } from "./ports/recovery-files.ts";
 import type { Runtime } from "./ports/runtime.ts";
 import type { Store } from "./ports/store.ts";
@@ -14,6 +15,11 @@ export interface Context {
   store: Store;
   runtime: Runtime;
   files: RecoveryFiles;
+  /** where events and samples of the use of sessions are kept over a restart; by default nowhere */
+  eventFiles?: LineFiles;
+  sampleFiles?: LineFiles;
+  /** id of this boot of the host */
+  bootId?: string;
   ids: Ids;
   /** the stream of changes that callers follow */
   events: Events;

@@ -65,7 +65,8 @@ export interface Core extends Guarded {
 export function createCore(given: Omit<Context, "events">, options: AccessOptions): Core {
   const clock = new Clock(given.now, given.steady ?? given.now);
   const now = () => clock.now();
-  const events = new Events({ run: given.ids.run(), now });
+  const { eventFiles, bootId: boot, logError } = given;
+  const events = new Events({ run: given.ids.run(), now, files: eventFiles, boot, logError });
   const context: Context = { ...given, events, now, settledNow: () => clock.settled() };
   const transitions = new Transitions(context);
   const descriptions = new Descriptions(context);
@@ -164,7 +165,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       void builds.prune().catch(context.logError);
     },
     async close() {
-      samples.close();
+      await samples.close();
       await builds.close();
       await templates.close();
       await expiry.close();
@@ -175,6 +176,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await commands.settled();
       await retention.settled();
       await audit.close().catch(context.logError);
+      await events.close();
     },
     async stopAll() {
       const open = await context.store.openSessions();

@@ -43,10 +43,12 @@ import { logError, notices, openLog, redact, redacting, warn } from "../log/daem
 import type { Log } from "../log/log.ts";
 import { about, inRequest, inUpgrade, origin, type RequestLog, speaks } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
+import { hostBootId } from "../runtime/linux/host/boot-id.ts";
 import { realCommand } from "../runtime/linux/network/egress-view.ts";
 import { pullerOptions } from "../runtime/linux/registry/access.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
+import { DirectoryLineFiles } from "../store/line-files.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
@@ -327,6 +329,9 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     store,
     runtime,
     files,
+    eventFiles: new DirectoryLineFiles(join(config.dataDir, "events")),
+    sampleFiles: new DirectoryLineFiles(join(config.dataDir, "samples"), Number.POSITIVE_INFINITY),
+    bootId: hostBootId(),
     ids: idsFrom(fewRandomBytes),
     now: Date.now,
     steady: () => performance.now(),

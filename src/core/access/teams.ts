@@ -103,6 +103,7 @@ export class Teams {
         ({ name }) => drives.delete(owner, name),
       );
     }
+    for (const { projectId } of await this.#ownersOf(teamId)) await this.#context.events.forget(projectId);
     await this.#each(
       (page) => templates.list(team, page),
       ({ template }) => templates.delete(team, template.id),

@@ -75,16 +75,16 @@ test("a project without events for long is dropped, which its followers see as a
   expect(paths(await following)).toEqual(["gap", "two"]);
 });
 
-test("a page has the kept events after its cursor, and the cursor of the next page", () => {
+test("a page has the kept events after its cursor, and the cursor of the next page", async () => {
   const events = new Events(options);
-  expect(events.page("project", undefined).events).toEqual([]);
+  expect((await events.page("project", undefined)).events).toEqual([]);
   events.publish("project", written("one"));
-  const { events: first, next } = events.page("project", undefined);
+  const { events: first, next } = await events.page("project", undefined);
   expect(paths(first)).toEqual(["one"]);
-  expect(events.page("project", next).events).toEqual([]);
+  expect((await events.page("project", next)).events).toEqual([]);
   for (const path of ["two", "three", "four", "five"]) events.publish("project", written(path));
-  expect(paths(events.page("project", undefined).events)).toEqual(["three", "four", "five"]);
-  expect(paths(events.page("project", next).events)).toEqual(["gap", "three", "four", "five"]);
+  expect(paths((await events.page("project", undefined)).events)).toEqual(["three", "four", "five"]);
+  expect(paths((await events.page("project", next)).events)).toEqual(["gap", "three", "four", "five"]);
 });
 
 test("reading the events of many projects drops no project's events", async () => {
@@ -92,17 +92,17 @@ test("reading the events of many projects drops no project's events", async () =
   events.publish("project", written("one"));
   const stop = new AbortController();
   for (let i = 0; i < 1000; i++) {
-    events.page(`read-${i}`, undefined);
+    await events.page(`read-${i}`, undefined);
     events.follow(`followed-${i}`, undefined, stop.signal);
   }
   events.publish("another", written("two"));
-  expect(paths(events.page("project", undefined).events)).toEqual(["one"]);
+  expect(paths((await events.page("project", undefined)).events)).toEqual(["one"]);
 });
 
-test("long texts are cut", () => {
+test("long texts are cut", async () => {
   const events = new Events(options);
   events.publish("project", written("x".repeat(4000)));
-  expect(paths(events.page("project", undefined).events)).toEqual([`${"x".repeat(256)}…`]);
+  expect(paths((await events.page("project", undefined)).events)).toEqual([`${"x".repeat(256)}…`]);
 });
 
 test("a malformed cursor is refused", () => {

@@ -4,65 +4,72 @@
  *   … 41  42  43  44 ┃ next             after 42: 43 and 44 at once, then what comes
  *     └── kept ────┘
  *
- * A cursor names an event of one run of the daemon. If events after the cursor are lost, or the cursor is from an
- * earlier run, the follower first receives a "gap" event. It must then read the whole state again.
+ * The newest are in memory, and more of them on the disk (event-record.ts), also over restarts of the daemon. If events
+ * after the cursor are lost, the follower first receives a "gap" event. It must then read the whole state again. After a
+ * crash of the daemon such an event is in the stream itself, as the last moments before it may be missing.
  */
 
 import { SandkeepError } from "../model/errors.ts";
+import type { LineFiles } from "../ports/line-files.ts";
 import type { Event } from "./event.ts";
+import { EventRecord } from "./event-record.ts";
+import { cursorOf, type Published, parseCursor } from "./published.ts";
 
-/** An event with its cursor and time. */
-export type Published = (Event | { type: "gap" }) & {
-  /** names this event in `after` */
-  cursor: string;
-  /** in ms since 1970 */
-  at: number;
-};
+export type { Published };
 
 export interface EventsOptions {
   /** id of this run of the daemon, of letters and digits */
   run: string;
   now: () => number;
-  /** events kept for each project */
+  /** events of each project in memory */
   kept?: number;
+  /** where events are kept over a restart; by default nowhere */
+  files?: LineFiles | undefined;
+  /** id of this boot of the host */
+  boot?: string | undefined;
+  logError?: (error: unknown) => void;
 }
 
 interface Stream {
-  /** unique, so that cursors of a dropped stream do not match its successor */
-  name: string;
+  series: string;
   /** the number of the newest event; the first one is 1 */
   newest: number;
   events: Published[];
+  /** cursors of the newest event, and of the one before those in memory */
+  last: string;
+  before: string;
   /** resolves when the next event arrives */
   next: PromiseWithResolvers<void>;
 }
 
-/** most projects whose events are kept; the one idle for longest is dropped first */
+/** most projects with events in memory; the one idle for longest is dropped first */
 const mostProjects = 200;
 /** most characters of a text that callers choose, such as a path */
 const longestText = 256;
 const defaultKept = 500;
+/** most events of a page */
+const mostOnPage = 1000;
 
 export class Events {
-  readonly #options: Required<EventsOptions>;
+  readonly #options: Required<Pick<EventsOptions, "run" | "now" | "kept">>;
+  readonly #record: EventRecord | undefined;
   /** by project; the one with the newest event is last */
   readonly #streams = new Map<string, Stream>();
   #made = 0;
   /** promises for the next event of each session */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
 
-  constructor(options: EventsOptions) {
-    this.#options = { kept: defaultKept, ...options };
+  constructor({ run, now, kept = defaultKept, files, boot = "", logError = () => undefined }: EventsOptions) {
+    this.#options = { run, now, kept };
+    this.#record = files && new EventRecord(files, boot, logError);
   }
 
   publish(projectId: string, event: Event): void {
     const stream = this.#stream(projectId);
-    stream.newest++;
-    stream.events.push({ ...shortened(event), cursor: cursorOf(stream, stream.newest), at: this.#options.now() });
-    if (stream.events.length > this.#options.kept) stream.events.shift();
+    this.#add(projectId, stream, shortened(event));
     this.#streams.delete(projectId);
     this.#streams.set(projectId, stream);
-    if (this.#streams.size > mostProjects) this.#forget();
+    if (this.#streams.size > mostProjects) this.#drop();
     stream.next.resolve();
     stream.next = Promise.withResolvers();
     if ("sessionId" in event) this.#wake(event.sessionId);
@@ -78,64 +85,117 @@ export class Events {
     return waiting.promise;
   }
 
-  /** the kept events after a cursor, or all of them, and the next cursor; throws `invalid` if it is malformed */
-  page(projectId: string, after: string | undefined): { events: Published[]; next: string } {
+  /** the kept events after a cursor, or those in memory, and the next cursor; throws `invalid` if it is malformed */
+  async page(projectId: string, after: string | undefined): Promise<{ events: Published[]; next: string }> {
+    requireCursor(after);
     // Reading alone stores no stream.
-    const stream = this.#streams.get(projectId) ?? this.#newStream();
-    const oldest = stream.newest - stream.events.length + 1;
-    const known = after === undefined ? oldest - 1 : numberOf(stream, after);
-    const next = cursorOf(stream, stream.newest);
-    if (!isKnown(stream, known)) {
-      const gap = { type: "gap" as const, cursor: cursorOf(stream, oldest - 1), at: this.#options.now() };
-      return { events: [gap, ...stream.events], next };
-    }
-    return { events: stream.events.slice(known + 1 - oldest), next };
+    const stream = this.#known(projectId) ?? this.#newStream();
+    const found = after === undefined ? stream.events : await this.#after(projectId, stream, after);
+    const events = (found ?? [this.#gapBefore(stream), ...stream.events]).slice(0, mostOnPage);
+    return { events, next: events.at(-1)?.cursor ?? stream.last };
   }
 
   /** the events after a cursor, or from now on, until the signal aborts; throws `invalid` if the cursor is malformed */
   follow(projectId: string, after: string | undefined, signal: AbortSignal): AsyncIterable<Published> {
-    const stream = this.#stream(projectId);
-    const known = after === undefined ? stream.newest : numberOf(stream, after);
-    return this.#follow(projectId, stream, known, signal);
+    requireCursor(after);
+    return this.#follow(projectId, after ?? this.#stream(projectId).last, signal);
   }
 
-  async *#follow(projectId: string, first: Stream, known: number, signal: AbortSignal): AsyncIterable<Published> {
-    let [stream, last] = [first, known];
+  /** the newest event's cursor, with which a follower begins now */
+  newest(projectId: string): string {
+    return this.#stream(projectId).last;
+  }
+
+  /** deletes the events of a project that was deleted */
+  async forget(projectId: string): Promise<void> {
+    this.#streams.get(projectId)?.next.resolve();
+    this.#streams.delete(projectId);
+    await this.#record?.forget(projectId);
+  }
+
+  /** writes what waits for the disk */
+  async close(): Promise<void> {
+    await this.#record?.close();
+  }
+
+  async *#follow(projectId: string, from: string, signal: AbortSignal): AsyncIterable<Published> {
+    let last = from;
     while (!signal.aborted) {
-      const current = this.#stream(projectId);
-      const oldest = current.newest - current.events.length + 1;
-      if (current !== stream || !isKnown(current, last)) {
-        [stream, last] = [current, oldest - 1];
-        yield { type: "gap", cursor: cursorOf(current, last), at: this.#options.now() };
-        continue;
-      }
-      const event = stream.events[last + 1 - oldest];
-      if (event) {
-        last++;
+      const stream = this.#stream(projectId);
+      const { promise } = stream.next;
+      const found = (await this.#after(projectId, stream, last)) ?? [this.#gapBefore(stream)];
+      for (const event of found) {
+        if (signal.aborted) return;
+        last = event.cursor;
         yield event;
-      } else {
-        await either(stream.next.promise, signal);
       }
+      if (found.length === 0) await either(promise, signal);
     }
   }
 
+  /** the events after this one; undefined if some are lost */
+  async #after(projectId: string, stream: Stream, cursor: string): Promise<Published[] | undefined> {
+    const index = indexAfter(stream, cursor);
+    return index === undefined ? this.#record?.after(projectId, cursor) : stream.events.slice(index);
+  }
+
+  #gapBefore({ before }: Stream): Published {
+    return { type: "gap", cursor: before, at: this.#options.now() };
+  }
+
+  #add(projectId: string, stream: Stream, event: Event | { type: "gap" }): void {
+    stream.newest++;
+    stream.last = cursorOf({ series: stream.series, number: stream.newest });
+    const published = { ...event, cursor: stream.last, at: this.#options.now() };
+    stream.events.push(published);
+    if (stream.events.length > this.#options.kept) stream.before = stream.events.shift()?.cursor ?? stream.before;
+    this.#record?.add(projectId, published);
+  }
+
   #stream(projectId: string): Stream {
-    const there = this.#streams.get(projectId);
+    const there = this.#known(projectId);
     if (there) return there;
     const stream = this.#newStream();
     this.#streams.set(projectId, stream);
     return stream;
   }
 
-  #newStream(): Stream {
-    const name = `${this.#options.run}x${++this.#made}`;
-    return { name, newest: 0, events: [], next: Promise.withResolvers() };
+  /** the stream in memory or on the disk */
+  #known(projectId: string): Stream | undefined {
+    const there = this.#streams.get(projectId);
+    if (there) return there;
+    const loaded = this.#record?.load(projectId);
+    const last = loaded?.events.at(-1)?.cursor ?? "";
+    const place = parseCursor(last);
+    if (!loaded || !place) return undefined;
+    const events = loaded.events.slice(-this.#options.kept);
+    const first = parseCursor(events[0]?.cursor ?? last) ?? place;
+    const before = loaded.events.at(-1 - events.length)?.cursor ?? cursorOf({ ...first, number: first.number - 1 });
+    const next = Promise.withResolvers<void>();
+    const stream = { series: place.series, newest: place.number, events, last, before, next };
+    this.#streams.set(projectId, stream);
+    if (!loaded.isWhole) {
+      stream.series = this.#newSeries();
+      this.#add(projectId, stream, { type: "gap" });
+    }
+    return stream;
   }
 
-  /** Drops the streams over the limit, those without events first. Their followers receive a gap. */
-  #forget(): void {
+  #newStream(): Stream {
+    const series = this.#newSeries();
+    const last = cursorOf({ series, number: 0 });
+    return { series, newest: 0, events: [], last, before: last, next: Promise.withResolvers() };
+  }
+
+  #newSeries(): string {
+    return `${this.#options.run}x${++this.#made}`;
+  }
+
+  /** Drops the streams over the limit, those without events first. Without files, their followers receive a gap. */
+  #drop(): void {
     const byNeed = [...this.#streams].sort(([, a], [, b]) => Number(a.newest > 0) - Number(b.newest > 0));
     for (const [projectId, { next }] of byNeed.slice(0, Math.max(0, byNeed.length - mostProjects))) {
+      if (this.#record?.end(projectId) === false) continue;
       this.#streams.delete(projectId);
       next.resolve();
     }
@@ -162,20 +222,17 @@ function either(promise: Promise<void>, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** whether every event after this one is kept */
-function isKnown({ newest, events }: Stream, number: number): boolean {
-  return number >= newest - events.length && number <= newest;
+/** the place in memory of the event after this one; undefined if it is not there */
+function indexAfter({ newest, events, last, before }: Stream, cursor: string): number | undefined {
+  if (cursor === last) return events.length;
+  if (cursor === before) return 0;
+  const index = (parseCursor(cursor)?.number ?? 0) - (newest - events.length + 1);
+  return events[index]?.cursor === cursor ? index + 1 : undefined;
 }
 
-function cursorOf({ name }: Stream, number: number): string {
-  return `${name}-${number}`;
-}
-
-/** -1, which is before all events, for a cursor of another stream */
-function numberOf({ name }: Stream, cursor: string): number {
-  const [, stream, number] = /^([A-Za-z0-9]{1,64})-(\d{1,15})$/.exec(cursor) ?? [];
-  if (stream === undefined) throw new SandkeepError("invalid", "Invalid request: `after` is not a cursor of an event.");
-  return stream === name ? Number(number) : -1;
+function requireCursor(cursor: string | undefined): void {
+  if (cursor === undefined || parseCursor(cursor)) return;
+  throw new SandkeepError("invalid", "Invalid request: `after` is not a cursor of an event.");
 }
 
 function shortened<E extends Event>(event: E): E {

@@ -1,7 +1,7 @@
 /**
- * What each session used over time, in memory: processors, memory, disk, network.
+ * What each session used over time: processors, memory, disk, network.
  *
- * A series covers the whole session, or the time since the daemon started, with a bounded number of points. When it is
+ * A series covers the whole session, also over restarts of the daemon (sample-record.ts), with a bounded number of points. When it is
  * full, each two points become one, and from then on half as many are taken. The number of machines that are looked at in
  * a second is bounded, too, so with many machines the points are further apart.
  */
@@ -10,6 +10,7 @@ import { keepLast } from "../../base/bounded-map.ts";
 import { eachBounded } from "../../base/concurrency/each-bounded.ts";
 import type { Context } from "../context.ts";
 import type { Usage } from "../ports/runtime.ts";
+import { SampleRecord } from "./sample-record.ts";
 
 /** A moment of a session. Network traffic is counted since its beginning. */
 export interface Sample {
@@ -48,36 +49,46 @@ const round = 1000;
 /** how many machines a round asks at the same time */
 const asked = 4;
 
-interface Point extends Omit<Sample, "processors"> {
+export interface Point extends Omit<Sample, "processors"> {
   /** processor time so far, in ms */
   cpuTime: number;
 }
 
-interface Series {
+export interface Series {
   /** ms between two points, at least */
   interval: number;
   points: Point[];
 }
 
+type SamplesContext = Pick<Context, "runtime" | "now" | "logError" | "sampleFiles">;
+
 export class Samples {
-  readonly #context: Pick<Context, "runtime" | "now" | "logError">;
+  readonly #context: SamplesContext;
   readonly #limits: SampleLimits;
   readonly #live = new Map<string, Series>();
   readonly #ended = new Map<string, Series>();
+  readonly #record: SampleRecord | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isBusy = false;
 
-  constructor(context: Pick<Context, "runtime" | "now" | "logError">, limits: SampleLimits = usualLimits) {
+  constructor(context: SamplesContext, limits: SampleLimits = usualLimits) {
     this.#context = context;
     this.#limits = limits;
+    this.#record = context.sampleFiles && new SampleRecord(context.sampleFiles, context.logError);
   }
 
   open(): void {
+    const isLive = new Set(this.#context.runtime.machines().map(({ id }) => id));
+    const take = (series: Series, point: Point) => this.#push(series, point);
+    const recorded = this.#record?.load(() => ({ interval: this.#limits.interval, points: [] }), take) ?? [];
+    for (const [id, series] of recorded) (isLive.has(id) ? this.#live : this.#ended).set(id, series);
+    keepLast(this.#ended, this.#limits.ended);
     this.#timer = setInterval(() => void this.look().catch(this.#context.logError), round).unref();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#record?.write(this.#all(), this.#context.now());
   }
 
   /** takes a point of each machine whose turn it is, those that waited longest first */
@@ -103,6 +114,7 @@ export class Samples {
           .catch(() => undefined);
         if (usage) this.#add(id, usage);
       });
+      if (this.#record?.isDue(now)) await this.#record.write(this.#all(), now);
     } finally {
       this.#isBusy = false;
     }
@@ -129,9 +141,20 @@ export class Samples {
     const series = this.#live.get(id);
     if (!series) return;
     const at = this.#context.now();
+    const point = { at, cpuTime, memory, ...(disk !== undefined && { disk }), processes, network };
+    this.#push(series, point);
+    this.#record?.add(id, point);
+  }
+
+  *#all(): Generator<[string, Series]> {
+    yield* this.#ended;
+    yield* this.#live;
+  }
+
+  #push(series: Series, point: Point): void {
     // After the clock was set back, points would not be in order.
-    if ((series.points.at(-1)?.at ?? 0) >= at) series.points = [];
-    series.points.push({ at, cpuTime, memory, ...(disk !== undefined && { disk }), processes, network });
+    if ((series.points.at(-1)?.at ?? 0) >= point.at) series.points = [];
+    series.points.push(point);
     if (series.points.length <= this.#limits.points) return;
     const [first, ...rest] = series.points;
     const pairs = rest.flatMap((point, index) => (index % 2 === 1 ? [merged([rest[index - 1] ?? point, point])] : []));

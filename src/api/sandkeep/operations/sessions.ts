@@ -174,7 +174,7 @@ export function sessionOperations({ core, limits }: Dialect) {
       tag,
       summary: "Returns what a session used over time, oldest first",
       description:
-        "The daemon takes a sample every 2 seconds, and less often in long sessions and with more than 40 sandboxes. It keeps at most 240 of a session, in memory.",
+        "The daemon takes a sample every 2 seconds, and less often in long sessions and with more than 40 sandboxes. It keeps at most 240 of a session.",
       about: "session",
       params,
       query: {
