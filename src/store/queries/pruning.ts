@@ -111,13 +111,26 @@ function mayGo({ endedBefore, upTo, settledBefore }: PruneQuery): RawBuilder<boo
     ...(upTo?.id === undefined ? [] : [sql<boolean>`(sessions.created_at, sessions.id) <= (${upTo.at}, ${upTo.id})`]),
   ];
   if (rules.length === 0) return sql`1 = 0`;
+  const needs = [
+    sql`sandboxes where sandboxes.id = sessions.sandbox_id and current_session_id = sessions.id
+      and (deleted_at is null or deleted_at >= ${settledBefore})`,
+    sql`commands where commands.session_id = sessions.id and commands.ended_at is null`,
+    sql`drives where drives.session_id = sessions.id`,
+    sql`snapshots where snapshots.session_id = sessions.id and ${isNeeded}`,
+  ];
   return sql`${isPrunable} and ${endedAt} < ${settledBefore} and (${sql.join(rules, sql` or `)})
-    and not exists (
-      select 1 from sandboxes where sandboxes.id = sessions.sandbox_id and current_session_id = sessions.id
-        and (deleted_at is null or deleted_at >= ${settledBefore}))
-    and not exists (select 1 from commands where commands.session_id = sessions.id and commands.ended_at is null)
-    and not exists (select 1 from drives where drives.session_id = sessions.id)
-    and not exists (select 1 from snapshots where snapshots.session_id = sessions.id and ${isNeeded})`;
+    and ${sql.join(
+      needs.map((rows) => sql`${anyOf(rows)} = 0`),
+      sql` and `,
+    )}`;
+}
+
+/**
+ * 1 if a session has any of these rows, otherwise 0. This is not `exists`, because PostgreSQL may answer that for all
+ * sessions at once and read a whole table for each page.
+ */
+function anyOf(rows: RawBuilder<unknown>): RawBuilder<number> {
+  return sql`coalesce((select 1 from ${rows} limit 1), 0)`;
 }
 
 // A place in the list of snapshots counts from the oldest of its millisecond, so the last of them must go first.
@@ -189,7 +202,7 @@ async function belongingsOf({ db, among }: PruningEngine, ids: string[]): Promis
 
 /** whether a session has rows in this table, as 0 and 1 */
 function has(table: "commands" | "snapshots"): RawBuilder<number> {
-  return sql`case when exists (select 1 from ${sql.table(table)} where session_id = sessions.id) then 1 else 0 end`;
+  return anyOf(sql`${sql.table(table)} where session_id = sessions.id`);
 }
 
 /** deletes the tag rows of sessions with many of them; returns those sessions' tags at that time, by id */
