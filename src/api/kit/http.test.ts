@@ -1,7 +1,8 @@
 /** The HTTP functions that dialects share: bounded bodies, live streams, ASCII lines. */
 
+import { PassThrough, Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { asciiJson, bodyText, byteBody, jsonOf, liveBody } from "./http.ts";
+import { asciiJson, bodyText, byteBody, comesFrom, jsonOf, liveBody } from "./http.ts";
 
 function post(body: Uint8Array<ArrayBuffer>): Request {
   return new Request("http://localhost/", { method: "POST", body });
@@ -19,6 +20,31 @@ describe("bodies", () => {
     const request = new Request("http://localhost/", { method: "POST", body: endless, duplex: "half" });
     await expect(bodyText(request, 10_000)).rejects.toMatchObject({ code: "invalid" });
     expect(pulled).toBeLessThan(20);
+  });
+
+  test("a body from Node's server is read in pieces, and refused if it is too long or breaks off", async () => {
+    const from = (source: Readable) => {
+      const request = new Request("http://localhost/", { method: "POST" });
+      comesFrom(request, source);
+      return bodyText(request, 10);
+    };
+    const euro = Buffer.from("€");
+    expect(await from(Readable.from([Buffer.from("a"), euro.subarray(0, 1), euro.subarray(1)]))).toBe("a€");
+    expect(await from(Readable.from([]))).toBe("");
+    const read = Readable.from([Buffer.from("once")]);
+    expect([await from(read), await from(read)]).toEqual(["once", ""]);
+
+    const endless = new PassThrough();
+    for (let chunk = 0; chunk < 3; chunk++) endless.write(Buffer.alloc(6));
+    await expect(from(endless)).rejects.toThrow("the body is longer than 10 bytes");
+    expect([endless.destroyed, endless.isPaused(), endless.readableLength]).toEqual([false, true, 6]);
+
+    const cut = new PassThrough();
+    const reading = from(cut);
+    cut.write("a");
+    cut.destroy();
+    await expect(reading).rejects.toThrow("the body ended too soon");
+    await expect(from(cut)).rejects.toThrow("the body ended too soon");
   });
 
   test("a body that is not UTF-8 is refused", async () => {
