@@ -1,8 +1,8 @@
 /** The writable side of machines: a btrfs subvolume where the store can, a plain folder where it cannot. */
 
 import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
-import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { hash } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, unlinkSync } from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -67,9 +67,10 @@ export class Volumes {
     const { folder, volume, egressLog, spare } = plan;
     rmSync(egressLog, { recursive: true, force: true });
     rmSync(spare, { force: true });
-    await this.delete(volume);
+    // A stop without a snapshot has deleted it already.
+    if (existsSync(volume)) await this.delete(volume);
     await this.deleteMounts(folder);
-    await this.#remove(folder);
+    if (!removePlain(folder)) await this.#remove(folder);
   }
 
   /** the frozen copies of drives that a machine had mounted */
@@ -130,7 +131,30 @@ export class Volumes {
   }
 }
 
+/** most entries of a folder that are deleted here, where everything else waits meanwhile */
+const fewEntries = 64;
+
+/**
+ * Deletes a small folder as the runtime makes it: files, and folders of files. False if it holds anything else, so that
+ * the guest has to delete it, which takes a process of its own and a connection to it.
+ */
+function removePlain(folder: string, depth = 1): boolean {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    if (entries.length > fewEntries) return false;
+    for (const entry of entries) {
+      const path = join(folder, entry.name);
+      if (!entry.isDirectory()) unlinkSync(path);
+      else if (depth === 0 || !removePlain(path, depth - 1)) return false;
+    }
+    rmdirSync(folder);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** the kernel's groups have numbers of 48 bits */
 function numberOf(line: string): number {
-  return createHash("sha256").update(line).digest().readUIntBE(0, 6) || 1;
+  return Number.parseInt(hash("sha256", line).slice(0, 12), 16) || 1;
 }
