@@ -34,7 +34,7 @@ test("after every change of a session or its sandbox, both read as the database 
     ["moveSession", () => store.moveSession(session.id, ["running"], "stopped", { stoppedAt: noon, cpuMs: 5 })],
     ["addTotals", () => store.addTotals(session.id)],
     ["insertSession", () => store.insertSession(next, session.id)],
-    ["moveSession", () => store.moveSession(next.id, ["pending"], "failed", { stoppedAt: noon })],
+    ["endSession", () => store.endSession(next.id, ["pending"], "failed", { stoppedAt: noon, cpuMs: 3 })],
     ["deleteSandbox", () => store.deleteSandbox(sandbox.id, noon)],
     ["pruneSessions", () => store.pruneSessions([session.id, next.id])],
   ];

@@ -59,7 +59,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...driveStore(engine),
     ...templateStore(db),
     ...secretStore(db),
-    ...auditStore(db),
+    ...auditStore(engine),
     ...idempotencyStore(engine),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;

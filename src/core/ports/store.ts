@@ -95,11 +95,18 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords {
     to: SessionState,
     changes: SessionChanges,
   ): Promise<Session | undefined>;
+  /** as moveSession() to a state that is an end; adds the session's use to its sandbox's totals at the same moment */
+  endSession(
+    id: string,
+    from: readonly SessionState[],
+    to: SessionState,
+    changes: SessionChanges,
+  ): Promise<Session | undefined>;
   /** changes a session without changing its state, if it is in one of these states */
   updateSession(id: string, states: readonly SessionState[], changes: SessionChanges): Promise<Session | undefined>;
   /** adds a session's use to its sandbox's totals, once */
   addTotals(sessionId: string): Promise<void>;
-  /** sessions that are over but not in the totals, because a daemon died in between */
+  /** sessions that are over but not in the totals: earlier versions counted them after their end */
   uncountedSessions(): Promise<string[]>;
   listSessions(query: SessionQuery): Promise<Page<Session>>;
   /** the same list with fewer fields, for long pages */

@@ -31,13 +31,15 @@ function fixture({ drives = [] as string[], lost = 0 } = {}) {
       return machine;
     },
   };
+  const moveSession = async (id: string, from: string[], to: string) => {
+    if (!from.includes(states.get(id) ?? "pending")) return undefined;
+    states.set(id, to);
+    if (to === "running" && lost-- > 0) throw new SandkeepError("unavailable", "The answer was lost");
+    return { ...pending, id, state: to };
+  };
   const store = {
-    moveSession: async (id: string, from: string[], to: string) => {
-      if (!from.includes(states.get(id) ?? "pending")) return undefined;
-      states.set(id, to);
-      if (to === "running" && lost-- > 0) throw new SandkeepError("unavailable", "The answer was lost");
-      return { ...pending, id, state: to };
-    },
+    moveSession,
+    endSession: moveSession,
     attachDrive: async () => false,
     getDrive: async (id: string) => (drives.includes(id) ? { id } : undefined),
     detachDrives: async () => undefined,

@@ -246,7 +246,6 @@ export class Endings {
       endCause: why.cause,
       endReason: why.reason,
     });
-    await store.addTotals(session.id);
     return { session: final ?? (await this.#current(session.id)), ...(snapshot && { snapshot }) };
   }
 

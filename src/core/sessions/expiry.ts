@@ -118,6 +118,9 @@ export class Expiry {
     // the end of a stop calls this again
     if (room <= 0) return;
     const at = await (this.#context.settledNow ?? now)();
+    // Every create and every stop comes here, and mostly nothing is due.
+    const first = await store.nextExpiry();
+    if (first === undefined || first > at) return this.#wakeAt(first, 1);
     // sessions that are being stopped may still be stored as running
     const due = await store.dueSessions(at, stopsAtOnce + this.#stopping.size);
     const fresh = due.filter(({ id }) => !this.#stopping.has(id)).slice(0, room);
@@ -125,9 +128,12 @@ export class Expiry {
       if (await this.#activity.isStillUsed(session)) continue;
       this.#stop(session);
     }
-    const next = await store.nextExpiry();
-    const wait = next === undefined ? longest : Math.min(longest, Math.max(due.length > 0 ? 50 : 1, next - now()));
-    this.#wake(wait);
+    this.#wakeAt(await store.nextExpiry(), due.length > 0 ? 50 : 1);
+  }
+
+  /** wakes when the next session is due, but not sooner than in `least` ms */
+  #wakeAt(next: number | undefined, least: number): void {
+    this.#wake(next === undefined ? longest : Math.min(longest, Math.max(least, next - this.#context.now())));
   }
 
   async #clearUp(): Promise<void> {

@@ -17,7 +17,10 @@ export class Transitions {
   /** the updated session; undefined if the event cannot happen in its state, which then does not change */
   async apply({ id }: Pick<Session, "id">, event: SessionEvent, changes: SessionChanges): Promise<Session | undefined> {
     const { from, to } = transitions[event];
-    const moved = await this.#context.store.moveSession(id, from, to, changes);
+    const { store } = this.#context;
+    const moved = isOver(to)
+      ? await store.endSession(id, from, to, changes)
+      : await store.moveSession(id, from, to, changes);
     if (moved) this.#publish(moved);
     return moved;
   }

@@ -20,6 +20,8 @@ export interface FlushOptions {
   sync?: (fd: number) => Promise<void>;
 }
 
+const fdatasyncOf = promisify(fdatasync);
+
 export class Flush {
   readonly #options: FlushOptions;
   #fd: number | undefined;
@@ -53,7 +55,7 @@ export class Flush {
   }
 
   async #flush(): Promise<void> {
-    const { path, rewrite, sync = promisify(fdatasync) } = this.#options;
+    const { path, rewrite, sync = fdatasyncOf } = this.#options;
     // the same file for as long as the database is open
     this.#fd ??= openSync(path, "r");
     if (this.#isTorn) await rewrite();

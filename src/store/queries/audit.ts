@@ -2,9 +2,10 @@
 
 import type { AuditEntry } from "../../core/model/audit.ts";
 import type { AuditRecords } from "../../core/ports/audit-records.ts";
-import type { Database } from "../tables.ts";
+import type { Engine } from "../engines/engines.ts";
+import { statement, step } from "../engines/statements.ts";
 import { behind, pageByTime } from "./page.ts";
-import { mapping } from "./rows.ts";
+import { mapping, type Row } from "./rows.ts";
 
 const entries = mapping<AuditEntry>({
   id: "text",
@@ -20,17 +21,19 @@ const entries = mapping<AuditEntry>({
   outcome: "text",
 });
 
-export function auditStore(db: Database): AuditRecords {
+/** entries that one statement inserts; the rest of a batch is inserted one by one */
+const rowsAtOnce = 20;
+
+export function auditStore({ db, statements }: Pick<Engine, "db" | "statements">): AuditRecords {
+  const one = insertion(db, 1);
+  const several = insertion(db, rowsAtOnce);
   return {
-    async addAudit(added) {
-      if (added.length === 0) return;
-      // A statement may have been executed although its answer was lost.
-      await db
-        .insertInto("audit")
-        .values(added.map(entries.toRow))
-        .onConflict((conflict) => conflict.column("id").doNothing())
-        .execute();
-    },
+    addAudit: (added) =>
+      statements.transaction(function* () {
+        const rows = added.map(entries.toRow);
+        while (rows.length >= rowsAtOnce) yield* step(several(numbered(rows.splice(0, rowsAtOnce))));
+        for (const row of rows) yield* step(one(numbered([row])));
+      }),
 
     listAudit: (query) =>
       pageByTime(db, { of: "audit", time: "at", owner: { teamId: query.teamId } }, query, entries.toValue),
@@ -67,4 +70,27 @@ export function auditStore(db: Database): AuditRecords {
       return ids.length;
     },
   };
+}
+
+/** a statement that inserts this many rows; it may have been executed before, if its answer was lost */
+function insertion(db: Engine["db"], rows: number) {
+  return statement((values: Record<string, unknown>) =>
+    db
+      .insertInto("audit")
+      .values(Array.from({ length: rows }, (_, row) => rowOf(values, row)))
+      .onConflict((conflict) => conflict.column("id").doNothing()),
+  );
+}
+
+/** the columns of all rows in one object, as a statement takes its values */
+function numbered(rows: Row<AuditEntry>[]): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [index, row] of rows.entries())
+    for (const column of entries.columns) values[`${column} ${index}`] = row[column];
+  return values;
+}
+
+function rowOf(values: Record<string, unknown>, row: number): Row<AuditEntry> {
+  const columns = entries.columns.map((column) => [column, values[`${column} ${row}`]]);
+  return Object.fromEntries(columns) as Row<AuditEntry>; // made by numbered()
 }

@@ -48,18 +48,19 @@ export interface Mapping<T> {
 
 export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
   const fields = Object.entries<Kind>(columns).map(([field, kind]) => ({ field, kind, column: snakeCase(field) }));
-  const stored = (value: object, wanted: typeof fields) =>
-    // The kinds were checked against the types field by field; the compiler cannot follow that through the loop.
-    Object.fromEntries(wanted.map(({ field, kind, column }) => [column, write(kind, Reflect.get(value, field))]));
+  const stored = (value: object, only?: object) => {
+    // Loops, because every change and every page of a list passes here.
+    const row: Record<string, unknown> = {};
+    for (const { field, kind, column } of fields)
+      if (only === undefined || field in only) row[column] = write(kind, Reflect.get(value, field));
+    return row;
+  };
   return {
     columns: fields.map(({ column }) => column as keyof Row<T> & string),
-    toRow: (value) => stored(value, fields) as Row<T>,
-    toChanges(changes) {
-      const named = fields.filter(({ field }) => field in changes);
-      return stored(changes, named) as Partial<Row<T>>;
-    },
+    // The kinds were checked against the types field by field; the compiler cannot follow that through the loop.
+    toRow: (value) => stored(value) as Row<T>,
+    toChanges: (changes) => stored(changes, changes) as Partial<Row<T>>,
     toValue(row) {
-      // A loop, because this is the main cost of a page of a list.
       const value: Record<string, unknown> = {};
       for (const { field, kind, column } of fields) {
         const read = parse(kind, Reflect.get(row, column));

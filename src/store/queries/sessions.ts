@@ -5,10 +5,10 @@
 
 import { type CompiledQuery, sql } from "kysely";
 import type { Session, SessionState, TagValue } from "../../core/model/sandbox.ts";
-import type { SessionSummary, Store } from "../../core/ports/store.ts";
+import type { SessionChanges, SessionSummary, Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
-import { statement, step } from "../engines/statements.ts";
+import { type Steps, statement, step } from "../engines/statements.ts";
 import type { Database, SessionRow } from "../tables.ts";
 import { named } from "./creation-list.ts";
 import { all, first, mapping } from "./rows.ts";
@@ -24,6 +24,7 @@ type SessionStore = Pick<
   | "getSessions"
   | "findSessionByShortId"
   | "moveSession"
+  | "endSession"
   | "updateSession"
   | "addTotals"
   | "uncountedSessions"
@@ -128,17 +129,16 @@ export function sessionStore(
       .where("counted", "=", 0)
       .returning(["sandbox_id", "egress_bytes", "ingress_bytes", "cpu_ms", "duration"]),
   );
-  const addToSandbox = statement(
-    (sum: { id: string; egress: number; ingress: number; cpu: number; duration: number }) =>
-      db
-        .updateTable("sandboxes")
-        .set((eb) => ({
-          total_egress_bytes: eb("total_egress_bytes", "+", sum.egress),
-          total_ingress_bytes: eb("total_ingress_bytes", "+", sum.ingress),
-          total_cpu_ms: eb("total_cpu_ms", "+", sum.cpu),
-          total_duration_ms: eb("total_duration_ms", "+", sum.duration),
-        }))
-        .where("id", "=", sum.id),
+  const addToSandbox = statement((sum: Use) =>
+    db
+      .updateTable("sandboxes")
+      .set((eb) => ({
+        total_egress_bytes: eb("total_egress_bytes", "+", sum.egress),
+        total_ingress_bytes: eb("total_ingress_bytes", "+", sum.ingress),
+        total_cpu_ms: eb("total_cpu_ms", "+", sum.cpu),
+        total_duration_ms: eb("total_duration_ms", "+", sum.duration),
+      }))
+      .where("id", "=", sum.id),
   );
   const expiry = statement(() =>
     db
@@ -146,6 +146,21 @@ export function sessionStore(
       .select((eb) => eb.fn.min("expires_at").as("at"))
       .where(isRunning),
   );
+
+  /** the steps that move a session, if it is in one of the `from` states, and show its state in its sandbox */
+  function* move(
+    id: string,
+    from: readonly SessionState[],
+    to: SessionState,
+    changes: SessionChanges,
+    others: Partial<SessionRow> = {},
+  ): Steps<SessionRow | undefined> {
+    const columns = { ...sessions.toChanges(changes), ...others, state: to };
+    const [row] = yield* step(change(from.join(" "))({ ...columns, session: id }));
+    const at = changes.updatedAt ?? now();
+    if (row) yield* step(showState({ sandbox: row.sandbox_id, session: id, state: to, at }));
+    return row;
+  }
 
   return {
     insertSession: (session, after) =>
@@ -187,15 +202,19 @@ export function sessionStore(
     moveSession: durable(
       (id, from, to, changes) =>
         statements.transaction(function* () {
-          const columns = { ...sessions.toChanges(changes), state: to };
-          const [row] = yield* step(change(from.join(" "))({ ...columns, session: id }));
-          if (!row) return undefined;
-          const at = changes.updatedAt ?? now();
-          yield* step(showState({ sandbox: row.sandbox_id, session: id, state: to, at }));
-          return sessions.toValue(row);
+          const row = yield* move(id, from, to, changes);
+          return row && sessions.toValue(row);
         }),
       // No caller is answered while a session is ending. After a loss of power, its machine is gone in any case.
       (_, __, to) => to !== "stopping" && to !== "snapshotting",
+    ),
+
+    endSession: durable((id, from, to, changes) =>
+      statements.transaction(function* () {
+        const row = yield* move(id, from, to, changes, { counted: 1 });
+        if (row) yield* step(addToSandbox(useOf(row)));
+        return row && sessions.toValue(row);
+      }),
     ),
 
     updateSession: durable(async (id, states, changes) => {
@@ -207,16 +226,7 @@ export function sessionStore(
     addTotals: (sessionId) =>
       statements.transaction(function* () {
         const [session] = yield* step(count({ id: sessionId }));
-        if (!session) return;
-        yield* step(
-          addToSandbox({
-            id: session.sandbox_id,
-            egress: session.egress_bytes ?? 0,
-            ingress: session.ingress_bytes ?? 0,
-            cpu: session.cpu_ms ?? 0,
-            duration: session.duration ?? 0,
-          }),
-        );
+        if (session) yield* step(addToSandbox(useOf(session)));
       }),
 
     async uncountedSessions() {
@@ -282,6 +292,25 @@ export function sessionInsertion(db: Database, runs: Runs): SessionInsertion {
 }
 
 export type SessionInsertion = (session: Session, tags: Record<string, TagValue>) => CompiledQuery[];
+
+/** What a session used, and the id of its sandbox. */
+interface Use {
+  id: string;
+  egress: number;
+  ingress: number;
+  cpu: number;
+  duration: number;
+}
+
+function useOf(row: Pick<SessionRow, "sandbox_id" | "egress_bytes" | "ingress_bytes" | "cpu_ms" | "duration">): Use {
+  return {
+    id: row.sandbox_id,
+    egress: row.egress_bytes ?? 0,
+    ingress: row.ingress_bytes ?? 0,
+    cpu: row.cpu_ms ?? 0,
+    duration: row.duration ?? 0,
+  };
+}
 
 /** one value for each key, made when it is first needed */
 function memo<T>(make: (key: string) => T): (key: string) => T {

@@ -37,6 +37,15 @@ export function auditSuite(host: () => StoreHost): void {
       expect(await listed(store)).toHaveLength(10);
     });
 
+    test("any number of entries is stored at once, in order, and again without harm", async () => {
+      const store = await freshStore(host());
+      await store.addAudit([]);
+      const many = entries(45);
+      await store.addAudit(many.slice(0, 21));
+      await store.addAudit(many);
+      expect(await listed(store)).toEqual(many);
+    });
+
     test("a target that an engine cannot store does not lose its entry", async () => {
       const store = await freshStore(host());
       await store.addAudit([{ ...entry(0), target: "/a\0b\ud800" }]);

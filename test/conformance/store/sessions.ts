@@ -184,6 +184,21 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.getSandbox(pair.sandbox.id)).toMatchObject({ totals });
     });
 
+    test("an end that counts the session stores both together, once and only from the named states", async () => {
+      const { store } = host();
+      const { sandbox, session } = await newSandbox(store, { state: "stopping" });
+      expect(await store.endSession(session.id, ["running"], "stopped", use)).toBeUndefined();
+      expect(await store.getSandbox(sandbox.id)).toStrictEqual(sandbox);
+      const end = await store.endSession(session.id, ["stopping"], "stopped", { ...use, updatedAt: noon + 9 });
+      expect(end).toStrictEqual({ ...session, ...use, state: "stopped", updatedAt: noon + 9 });
+      expect(await store.endSession(session.id, ["stopping"], "stopped", use)).toBeUndefined();
+      await store.addTotals(session.id);
+      expect(await store.uncountedSessions()).not.toContain(session.id);
+      const totals = { egressBytes: 40, ingressBytes: 30, cpuMs: 10, durationMs: 20 };
+      const after = { totals, state: "stopped", stateChangedAt: noon + 9 };
+      expect(await store.getSandbox(sandbox.id)).toMatchObject(after);
+    });
+
     test("every session of a sandbox counts, and one that used nothing adds nothing", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
