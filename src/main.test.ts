@@ -3,7 +3,7 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -66,6 +66,40 @@ test("a command ends quietly when the reader of its output has gone", async () =
   readerWent();
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
   expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
+});
+
+test("a run loads neither fetch, nor what an import of node:fs loads, nor modules that only other runs need", async () => {
+  const sandbox = { name: "a", timeout: 1000, ports: [] };
+  const command = { id: "cmd_1", sessionId: "sbx_1", exitCode: 4, endedAt: 1, endCause: null };
+  const lines = [
+    { type: "started", sandbox, command },
+    { type: "ended", command },
+  ];
+  const server = createServer((_, response) => response.end(lines.map((line) => `${JSON.stringify(line)}\n`).join("")));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const preload = join(await tempDir(), "loaded.cjs");
+  await writeFile(
+    preload,
+    `const { registerHooks } = require("node:module");
+    const own = [];
+    registerHooks({ load: (url, context, next) => (url.includes("/src/") && own.push(url), next(url, context)) });
+    process.on("exit", () => console.log(JSON.stringify([...own, ...process.moduleLoadList])));`,
+  );
+  const env = {
+    ...process.env,
+    SANDKEEP_URL: url,
+    SANDKEEP_API_KEY: "sk_of_a_test_only",
+    NODE_COMPILE_CACHE: "/.compile-cache",
+  };
+  const ran = await run(process.execPath, ["-r", preload, main, "run", "--", "true"], { env }).catch((error) => error);
+  expect(ran).toMatchObject({ code: 4, stderr: "" });
+  const loaded: string[] = JSON.parse(ran.stdout);
+  const own = loaded.filter((name) => name.startsWith("file:")).map((name) => name.replace(/.*\/src\//, ""));
+  expect(own.length, own.join(" ")).toBeLessThanOrEqual(20);
+  for (const slow of ["undici", "internal/fs/promises", "internal/readline/interface"])
+    expect(loaded.filter((name) => name.includes(slow))).toEqual([]);
 });
 
 test("an image command whose reader has gone closes what it has opened", async (context) => {

@@ -1,14 +1,16 @@
-/** The entry point of bin/sandkeep: the table of commands. The code of a command is loaded only when it is used. */
+/**
+ * The entry point of bin/sandkeep: the table of commands. The code of a command is loaded only when it is used.
+ *
+ * A short command spends most of its time on loading. Modules that it shares with every other one therefore get Node's
+ * own from process.getBuiltinModule: an import computes the values of all getters of a module, and those of node:fs load
+ * streams, promises and a line editor.
+ */
 
-import { once } from "node:events";
-import { enableCompileCache } from "node:module";
 import type { Command, CommandContext } from "./cli/command.ts";
 import { CliError } from "./cli/errors.ts";
 import { plainLines } from "./cli/print/plain.ts";
 import { defaultDataDir } from "./config/default-data-dir.ts";
-import { messageOf, SandkeepError } from "./core/model/errors.ts";
 import { BrokenOutput, brokenPipe, type Output, outputUntilClosed } from "./daemon/signals.ts";
-import { compileCache } from "./installation/installation.ts";
 
 interface Listed {
   /** what the list of commands says about it */
@@ -176,8 +178,11 @@ let output: Output | undefined;
 
 // Halves a command's load time. If the folder is not writable, Node goes on without the cache. bin/sandkeep sets it for
 // the first modules, and programs that are started from here have no use for it.
-enableCompileCache(compileCache);
-if (process.env.NODE_COMPILE_CACHE === compileCache) delete process.env.NODE_COMPILE_CACHE;
+if (process.env.NODE_COMPILE_CACHE?.endsWith("/.compile-cache")) delete process.env.NODE_COMPILE_CACHE;
+else {
+  const { compileCache } = await import("./installation/installation.ts");
+  process.getBuiltinModule("node:module").enableCompileCache(compileCache);
+}
 process.exitCode = await main(asOption(process.argv.slice(2)));
 
 /** turns "help env" into "env --help" */
@@ -195,11 +200,13 @@ async function main(args: string[]): Promise<number> {
     else if (["-v", "-V", "--version", "version"].includes(name)) print((await onHost()).version());
     else {
       const code = await runNamed(name, rest);
-      if (typeof code === "number") return code;
+      // It has ended, and all its output is written: nothing is left to wait for.
+      if (typeof code === "number") process.exit(code);
     }
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof BrokenOutput) return Number(process.exitCode ?? 1);
+    const { messageOf, SandkeepError } = await import("./core/model/errors.ts");
     // A sandbox may have chosen a name in it.
     process.stderr.write(`sandkeep: ${plainLines(messageOf(error))}\n`);
     // Our own errors are sentences; anything else is a bug, so print its stack.
@@ -263,16 +270,28 @@ function surroundings(environment: NodeJS.ProcessEnv, printed: (line: string) =>
   return {
     environment,
     dataDirs: dataDirs(),
-    input: process.stdin,
-    output: process.stdout,
-    errors: process.stderr,
+    // Each stream is opened when it is first used.
+    get input() {
+      return process.stdin;
+    },
+    get output() {
+      return output ? output.stdout : process.stdout;
+    },
+    get errors() {
+      return output ? output.stderr : process.stderr;
+    },
     signals: process,
     now: Date.now,
     print: printed,
-    warn: (line) => void write(process.stderr, `sandkeep: ${plainLines(line)}\n`),
+    warn: (line) => void write("stderr", `sandkeep: ${plainLines(line)}\n`),
     async write(stream, data) {
+      const isFull = !(output ? output.write(stream, data) : stream.write(data));
       // A reader that exits meanwhile makes the next write throw.
-      if (!write(stream, data)) await once(stream, "drain").catch(() => undefined);
+      if (isFull)
+        await process
+          .getBuiltinModule("node:events")
+          .once(stream, "drain")
+          .catch(() => undefined);
     },
   };
 }
@@ -306,10 +325,10 @@ function dataDirs(): string[] {
 }
 
 function print(line: string): void {
-  write(process.stdout, `${line}\n`);
+  write("stdout", `${line}\n`);
 }
 
-/** false if the stream must drain before more */
-function write(stream: NodeJS.WriteStream, text: string | Uint8Array): boolean {
-  return output ? output.write(stream, text) : stream.write(text);
+function write(name: "stdout" | "stderr", text: string): void {
+  if (output) output.write(output[name], text);
+  else process[name].write(text);
 }

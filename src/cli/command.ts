@@ -17,6 +17,20 @@ export interface CommandContext extends KeyPlaces {
   write(stream: NodeJS.WriteStream, data: string | Uint8Array): Promise<void>;
 }
 
+/** A program in a session. */
+export interface Program {
+  session: string;
+  command: string;
+}
+
+/** ms before each further attempt to connect: a daemon that is restarted is back within a minute */
+export const pauses = [100, 200, 500, 1000, 2000, ...Array<number>(12).fill(5000)];
+
+/** the size of the terminal here */
+export function sizeOf({ rows, columns }: NodeJS.WriteStream): { rows: number; columns: number } {
+  return { rows: rows || 24, columns: columns || 80 };
+}
+
 /** may return an exit code; any other value means 0 */
 export type Command = (args: string[], context: CommandContext) => Promise<unknown>;
 

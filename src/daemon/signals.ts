@@ -71,8 +71,10 @@ export class BrokenOutput extends Error {
   override readonly name = "ReaderGone";
 }
 
-/** How a command prints that ends with the reader of its output. */
+/** How a command prints that ends with the reader of its output. The streams are opened when they are first used. */
 export interface Output {
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
   /** throws ReaderGone once the reader of either stream has gone; false if the stream must drain before more */
   write(stream: NodeJS.WriteStream, text: string | Uint8Array): boolean;
 }
@@ -85,8 +87,15 @@ export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void):
     isGone = true;
     gone(error);
   };
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", onError);
+  const opened = (stream: NodeJS.WriteStream) =>
+    stream.listeners("error").includes(onError) ? stream : stream.on("error", onError);
   return {
+    get stdout() {
+      return opened(process.stdout);
+    },
+    get stderr() {
+      return opened(process.stderr);
+    },
     write(stream, text) {
       if (isGone) throw new BrokenOutput();
       return stream.write(text);

@@ -92,6 +92,28 @@ test("the host's own Node runs it from version 24 on", async () => {
   }
 });
 
+test("a choice is remembered until a Node is replaced or PATH leads to another one", async () => {
+  const { run } = await installation({ main: "console.log(process.execPath)" });
+  const choosing = await tempDir();
+  // Only choosing a Node asks for the processor.
+  await writeFile(join(choosing, "uname"), "#!/bin/sh\necho chosen >&2; exec /bin/uname -m\n", { mode: 0o755 });
+  const PATH = `${choosing}:${system}`;
+  const first = run([], { PATH });
+  expect(first).toMatchObject({ stdout: `${packagedNode}\n`, stderr: "chosen\n" });
+  expect(run([], { PATH })).toMatchObject({ stdout: `${packagedNode}\n`, stderr: "" });
+  const host = await tempDir();
+  await writeFile(join(host, "node"), "#!/bin/sh\necho v18.0.0\n", { mode: 0o755 });
+  const other = { PATH: `${choosing}:${host}:${system}` };
+  expect(run([], other)).toMatchObject({ stdout: `${packagedNode}\n`, stderr: "chosen\n" });
+  expect(run([], other).stderr).toBe("");
+  // A script may be a version manager's, which runs another version elsewhere.
+  for (const version of ["v99.0.0", "v98.0.0"]) {
+    await writeFile(join(host, "node"), `#!/bin/sh\necho ${version}\n`);
+    expect(run([], other)).toMatchObject({ stdout: `${version}\n`, stderr: "" });
+  }
+  expect(run([], { PATH }).stderr).toBe("");
+});
+
 test("a Node that npm puts on PATH does not count as the host's own", async () => {
   const { folder, run } = await installation({ main: "console.log(process.execPath)" });
   const bin = join(folder, "node_modules/.bin");

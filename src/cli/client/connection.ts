@@ -1,8 +1,9 @@
 /** The daemon's address and key: from the command line, the environment, or the daemon's own file. */
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { CliError } from "../errors.ts";
+
+const { readFileSync } = process.getBuiltinModule("node:fs");
+const { join } = process.getBuiltinModule("node:path");
 
 export interface KeyPlaces {
   environment: NodeJS.ProcessEnv;

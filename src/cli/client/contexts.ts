@@ -3,12 +3,12 @@
  * chosen one counts where neither an option nor the environment says which daemon is meant.
  */
 
-import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join } from "node:path";
 import { codeOf } from "../../base/error-code.ts";
 import { didYouMean } from "../../base/similar.ts";
 import { CliError } from "../errors.ts";
+
+const { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
+const { dirname, join } = process.getBuiltinModule("node:path");
 
 export interface Contexts {
   /** the chosen one; null for the daemon of this host */
@@ -17,7 +17,11 @@ export interface Contexts {
 }
 
 export function contextFile({ XDG_CONFIG_HOME, HOME }: NodeJS.ProcessEnv): string {
-  return join(XDG_CONFIG_HOME || join(HOME || homedir(), ".config"), "sandkeep", "contexts.json");
+  return join(
+    XDG_CONFIG_HOME || join(HOME || process.getBuiltinModule("node:os").homedir(), ".config"),
+    "sandkeep",
+    "contexts.json",
+  );
 }
 
 export function readContexts(environment: NodeJS.ProcessEnv): Contexts {

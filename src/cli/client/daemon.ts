@@ -8,7 +8,6 @@ import { type Answer, ApiError, SandkeepClient } from "../../client/client.ts";
 import { CliError, Refusal } from "../errors.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "./connection.ts";
 import { nodeTransport } from "./node-transport.ts";
-import { unreachable } from "./reachability.ts";
 
 /** options of every command that asks the daemon */
 export const daemonOptions = {
@@ -57,8 +56,10 @@ export class Daemon {
       url: this.url,
       key: this.key,
       transport: (address, request) =>
-        send(address, request).catch((error) => {
-          throw request.signal?.aborted ? error : unreachable(this.url, error);
+        send(address, request).catch(async (error) => {
+          if (request.signal?.aborted) throw error;
+          const { unreachable } = await import("./reachability.ts");
+          throw unreachable(this.url, error);
         }),
     });
   }

@@ -4,13 +4,9 @@
  */
 
 import { WebSocket } from "ws";
-import type { CommandContext } from "../command.ts";
+import { type CommandContext, type Program, pauses, sizeOf } from "../command.ts";
 import { CliError } from "../errors.ts";
 import type { Daemon } from "./daemon.ts";
-import { type Program, sizeOf } from "./terminal-size.ts";
-
-/** ms before each further attempt to connect */
-const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
 
 /** bytes that may wait for the network before the keyboard is not read for a while */
 const mostWaiting = 1 << 20;

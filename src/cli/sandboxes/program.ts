@@ -7,8 +7,7 @@ import { codeOf } from "../../base/error-code.ts";
 import { ApiError } from "../../client/client.ts";
 import type { Line } from "../../client/types.ts";
 import type { Daemon } from "../client/daemon.ts";
-import { type Program, sizeOf } from "../client/terminal-size.ts";
-import type { CommandContext } from "../command.ts";
+import { type CommandContext, type Program, pauses, sizeOf } from "../command.ts";
 import { CliError, NoAnswer, NoProgram, Refusal } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -29,9 +28,6 @@ export interface ProgramSpec {
   /** what happens to it if this program leaves it alone, as a sentence */
   afterwards?: string;
 }
-
-/** ms before each further attempt to connect */
-const pauses = [100, 200, 500, 1000, 2000, 5000, 5000, 5000];
 
 /** starts a program; resolves with its exit code when it has ended */
 export async function runProgram(daemon: Daemon, spec: ProgramSpec, context: CommandContext): Promise<number> {
@@ -67,15 +63,15 @@ function runningOf([name]: string[]): string {
 /** what the daemon must know to start a program */
 export function startOf(
   { words, interactive, tty, env, cwd, user }: Omit<ProgramSpec, "session" | "json">,
-  { environment, output }: CommandContext,
+  context: CommandContext,
 ) {
   const [command, ...args] = words;
   return {
     ...(command !== undefined && { command, args }),
-    env: { ...(tty && { TERM: terminalName(environment) }), ...env },
+    env: { ...(tty && { TERM: terminalName(context.environment) }), ...env },
     ...(cwd !== undefined && { cwd }),
     ...(user !== undefined && { user }),
-    ...(tty ? { terminal: sizeOf(output) } : { stdin: interactive }),
+    ...(tty ? { terminal: sizeOf(context.output) } : { stdin: interactive }),
   };
 }
 
@@ -172,8 +168,11 @@ interface OutputLine {
 export async function printOutput(line: OutputLine, json: boolean, context: CommandContext): Promise<void> {
   const { stream, data, dropped } = line;
   if (json) return context.print(plainJson({ stream, data, ...(dropped > 0 && { dropped }) }));
-  if (dropped > 0) context.warn(`${dropped} bytes of output before this are no longer kept`);
   await context.write(stream === "stderr" ? context.errors : context.output, Buffer.from(data, "base64"));
+  if (dropped === 0) return;
+  // If the reader of the output has gone, this is the turn in which that is noticed, and nothing more is said.
+  await new Promise(setImmediate);
+  context.warn(`${dropped} bytes of output before this are no longer kept`);
 }
 
 /** whether asking again may help */

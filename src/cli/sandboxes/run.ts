@@ -1,13 +1,11 @@
 /** `sandkeep run`: makes a sandbox, runs a program in it, and deletes it. */
 
-import { statSync } from "node:fs";
-import { basename, resolve } from "node:path";
 import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
 import { CliError, Refusal } from "../errors.ts";
 import type { Volume } from "../files/run-folders.ts";
-import { networkAccessOf } from "../network-access.ts";
+import type { NetworkAccess } from "../network-access.ts";
 import { shellWord } from "../print/output.ts";
 import { durationInWords, durationOf, memoryOf, numberOf, portOf, variablesOf } from "../units.ts";
 import {
@@ -20,6 +18,8 @@ import {
   startedOf,
   startOf,
 } from "./program.ts";
+
+const { basename, resolve } = process.getBuiltinModule("node:path");
 
 export const runUsage = `Usage: sandkeep run [options] -- <program> [arguments]
        sandkeep run [options] <image> [--] <program> [arguments]
@@ -98,7 +98,7 @@ export async function runCommand(args: string[], context: CommandContext): Promi
   const volumes = (values.volume ?? []).map(volumeOf);
   if (sync && volumes.length === 0) throw new CliError("Cannot use --sync: no folder is named with -v");
   const sandbox = {
-    ...settingsOf(values, context.environment),
+    ...settingsOf(values, context.environment, await accessOf(values, context.environment)),
     ...(positionals[0] !== undefined && { image: positionals[0] }),
     persistent: keep,
   };
@@ -250,12 +250,19 @@ export function splitAtProgram(args: string[]): { own: string[]; words: string[]
   return { own: args.slice(0, image.index + 1), words: args.slice(image.index + 1) };
 }
 
+/** undefined if nothing is said about the network */
+async function accessOf({ allow, header }: Settings, environment: NodeJS.ProcessEnv) {
+  if (!allow && !header) return undefined;
+  const { networkAccessOf } = await import("../network-access.ts");
+  return networkAccessOf({ allow, header }, environment);
+}
+
 /** the settings of a new sandbox */
 export function settingsOf(
-  { name, env, cpus, memory, timeout, allow, header, drive, port }: Settings,
+  { name, env, cpus, memory, timeout, drive, port }: Settings,
   environment: NodeJS.ProcessEnv,
+  networkPolicy?: NetworkAccess,
 ) {
-  const networkPolicy = networkAccessOf({ allow, header }, environment);
   return {
     ...(name !== undefined && { name }),
     ...(env && { env: variablesOf(env, environment) }),
@@ -290,7 +297,7 @@ function mountOf(text: string): [path: string, mount: { drive: string }] {
 export function volumeOf(text: string): Volume {
   const [, local = text, remote] = /^(.+?):([^:]+)$/s.exec(text) ?? [];
   const whole = resolve(local);
-  if (!statSync(whole, { throwIfNoEntry: false })?.isDirectory())
+  if (!process.getBuiltinModule("node:fs").statSync(whole, { throwIfNoEntry: false })?.isDirectory())
     throw new CliError(`Cannot use -v "${text}": "${local}" is not a directory`);
   return { local: whole, remote: remote ?? (basename(whole) || "root") };
 }
