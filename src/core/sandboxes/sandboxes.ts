@@ -34,6 +34,7 @@ import type { Transitions } from "../sessions/transitions.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import { startsWithoutSnapshot } from "../snapshots/lost-snapshots.ts";
 import type { Retention } from "../snapshots/retention.ts";
+import { type DeleteOptions, Deletions } from "./deletions.ts";
 import { sealEnvironment } from "./environments.ts";
 import { newSandbox } from "./new-sandbox.ts";
 import { requireElsewhere } from "./regions.ts";
@@ -88,10 +89,6 @@ export interface UpdateSpec
   runtime?: string | undefined;
 }
 
-export interface DeleteOptions {
-  orphanSnapshots?: boolean | "unnamed" | undefined;
-}
-
 export interface Booted {
   sandbox: Sandbox;
   session: Session;
@@ -136,11 +133,13 @@ export class Sandboxes {
   /** resumes under way, by sandbox */
   readonly #resumes = new SingleFlight<Resumed>();
   readonly #pulls: PullReports;
+  readonly #deletions: Deletions;
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
     this.#context = options.context;
     this.#pulls = new PullReports(options.context);
+    this.#deletions = new Deletions(options);
   }
 
   /** the sandbox runs when this resolves; on failure nothing of it is left */
@@ -209,10 +208,9 @@ export class Sandboxes {
     return updated;
   }
 
-  /** stops it if it runs; `orphanSnapshots` says whether all or only unnamed snapshots are deleted too */
-  async delete(owner: Owner, name: string, { orphanSnapshots }: DeleteOptions = {}): Promise<Sandbox> {
-    const sandbox = await this.#find(owner, name);
-    return this.#options.turns.run(owner.teamId, () => this.#delete(sandbox, orphanSnapshots ?? false));
+  /** stops it if it runs */
+  async delete(owner: Owner, name: string, options: DeleteOptions = {}): Promise<Sandbox> {
+    return this.#deletions.delete(owner, await this.#find(owner, name), options);
   }
 
   /** the number of items in a list, without reading it */
@@ -262,7 +260,7 @@ export class Sandboxes {
   /** undoes a create whose caller never got the answer */
   async abandon(owner: Owner, sandboxId: string): Promise<void> {
     const sandbox = await this.#context.store.getSandbox(sandboxId);
-    if (sandbox && sandbox.projectId === owner.projectId) await this.#delete(sandbox, true);
+    if (sandbox && sandbox.projectId === owner.projectId) await this.#deletions.now(sandbox, true);
   }
 
   #sealed<T extends Pick<ForkSpec, "networkPolicy" | "env">>(spec: T): T {
@@ -309,8 +307,10 @@ export class Sandboxes {
     snapshot: Snapshot | undefined,
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
-    this.#options.boots.requireRoom();
-    using _ = await this.#options.quotas.reserve(session, { creates: true });
+    using _ = await this.#deletions.whenThereIsRoom(async () => {
+      this.#options.boots.requireRoom();
+      return this.#options.quotas.reserve(session, { creates: true });
+    });
     const { store, now, logError } = this.#context;
     const running = await this.#options.boots.boot(sandbox, session, {
       recorded: this.#record({ sandbox, session }),
@@ -391,30 +391,6 @@ export class Sandboxes {
 
   #publish(type: "sandbox.created" | "sandbox.changed" | "sandbox.deleted", { id, name, projectId }: Sandbox): void {
     this.#context.events.publish(projectId, { type, sandbox: name, sandboxId: id });
-  }
-
-  async #delete(sandbox: Sandbox, withSnapshots: boolean | "unnamed"): Promise<Sandbox> {
-    const { store, now } = this.#context;
-    // first, because the rest cannot be undone: from here on no caller finds it, and a restart completes the delete
-    await store.deleteSandbox(sandbox.id, now());
-    this.#publish("sandbox.deleted", sandbox);
-    const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
-    const session = await this.#discard(deleted);
-    if (withSnapshots) {
-      for (const snapshot of await store.snapshotsOf(sandbox.id)) {
-        if (withSnapshots === "unnamed" && snapshot.name !== undefined) continue;
-        if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
-      }
-    }
-    await this.#options.retention.forget(session.id).catch(this.#context.logError);
-    return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
-  }
-
-  /** stops its current session without a snapshot */
-  async #discard(sandbox: Sandbox): Promise<Session> {
-    await this.#options.boots.settled(sandbox.currentSessionId);
-    const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");
-    return session;
   }
 
   async #mounts(owner: Owner, wanted: Record<string, WantedMount>): Promise<Record<string, Mount>> {

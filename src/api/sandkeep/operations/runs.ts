@@ -24,7 +24,8 @@ export function runOperations({ core, limits, domain, logError, ending }: Dialec
       tag: "Commands",
       summary: "Makes a sandbox, runs a program in it, returns its output, and deletes the sandbox",
       description:
-        "The first line has the sandbox and the command, the last line the command with its exit code. If the " +
+        "The first line has the sandbox and the command, the last line the command with its exit code. When that " +
+        "comes, no list has the sandbox and its name is free; its processes end within moments. If the " +
         "connection breaks off, the sandbox stays: continue with `readOutput`, and delete it yourself.",
       about: "project",
       body: z.strictObject({
@@ -38,7 +39,7 @@ export function runOperations({ core, limits, domain, logError, ending }: Dialec
         const { command: name, timeout: timeLimit, terminal: pty, ...spec } = program;
         const made = await core.sandboxes.create(owner, specOf(wanted));
         const session = made.session.id;
-        const remove = () => core.sandboxes.delete(owner, made.sandbox.name, { orphanSnapshots: true });
+        const remove = () => core.sandboxes.delete(owner, made.sandbox.name, { orphanSnapshots: true, early: true });
         const left = new AbortController();
         const { signal } = left;
         const { started, output } = await start().catch(async (error) => {
