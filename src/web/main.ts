@@ -4,10 +4,12 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { startLive } from "./data/live.ts";
 import { html } from "./html.ts";
-import { SignIn } from "./pages/sign-in.ts";
 import { Question } from "./parts/dialog.ts";
 import { Frame } from "./parts/frame.ts";
+import { Lazy } from "./parts/lazy.ts";
 import { enter, otherLink, signIn, visitor } from "./session.ts";
+
+const SignIn = Lazy(async () => (await import("./pages/sign-in.ts")).SignIn);
 
 function App() {
   const who = visitor.value;

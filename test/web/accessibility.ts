@@ -26,7 +26,19 @@ export const places = [
   ...["terminal&beside=egress", "commands", "files", "ports", "snapshots", "egress", "usage", "events", "use"].map(
     (tab) => `sandboxes/desk?tab=${tab}`,
   ),
-  ...["snapshots", "images", "drives", "usage", "keys", "events", "audit", "doctor", "nowhere", "sandboxes/nothing"],
+  ...[
+    "snapshots",
+    "images",
+    "drives",
+    "egress",
+    "usage",
+    "keys",
+    "events",
+    "audit",
+    "doctor",
+    "nowhere",
+    "sandboxes/nothing",
+  ],
 ];
 
 /** what keys open on the list, and its title */

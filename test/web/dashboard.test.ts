@@ -259,6 +259,19 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
   await lines.filter({ hasText: "is link-local" }).first().waitFor();
   expect(await lines.filter({ hasText: "is link-local" }).getByRole("button").count()).toBe(0);
 
+  // The refusal is also among those of the whole project, and leads back to its sandbox.
+  await page.keyboard.press("g");
+  await page.keyboard.press("e");
+  await page.getByLabel("Filter connections").fill("169.254");
+  await lines.filter({ hasText: "is link-local" }).getByRole("link", { name: "desk" }).first().click();
+  await page.getByRole("tab", { name: /^Egress/, selected: true }).waitFor();
+  await page.goto(`${daemon().url}/ui/sandboxes?q=is:refused`);
+  await page
+    .getByRole("row")
+    .filter({ hasText: "desk" })
+    .getByRole("link", { name: /refused connections$/ })
+    .waitFor();
+
   // After a stop and a resume, the session before is still there, under its name.
   await page.goto(`${daemon().url}/ui/keys`);
   await client.call("stopSession", { params });

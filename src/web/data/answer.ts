@@ -1,8 +1,9 @@
 /** An answer of the daemon for a view: read when the view appears, and again when an event says that it has changed. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { sentence } from "../session.ts";
 import { type Change, onChange } from "./live.ts";
+import { oneAtATime } from "./one-at-a-time.ts";
 
 export interface Answer<T> {
   /** the last answer; stays while a newer one is read */
@@ -11,22 +12,36 @@ export interface Answer<T> {
   reread: () => void;
 }
 
-/** `about` names what is asked for; the answer is read again when it changes */
+/**
+ * `about` names what is asked for; when it changes, the read before is given up. The answer is read again after an event
+ * that changes it, and when `turn` changes, such as with the time.
+ */
 export function useAnswer<T>(
   about: string,
   read: (signal: AbortSignal) => Promise<T>,
   changedBy: (event: Change) => boolean = () => false,
+  turn = 0,
 ): Answer<T> {
   const [answer, setAnswer] = useState<{ value: T | undefined; problem: string }>({ value: undefined, problem: "" });
-  const [turn, setTurn] = useState(0);
+  const latest = useRef(read);
+  latest.current = read;
+  const ask = useRef(() => {});
   useEffect(() => {
     const left = new AbortController();
-    read(left.signal).then(
-      (value) => !left.signal.aborted && setAnswer({ value, problem: "" }),
-      (error) => !left.signal.aborted && setAnswer((old) => ({ ...old, problem: sentence(error) })),
+    const work = oneAtATime(() =>
+      latest.current(left.signal).then(
+        (value) => void (!left.signal.aborted && setAnswer({ value, problem: "" })),
+        (error) => void (!left.signal.aborted && setAnswer((old) => ({ ...old, problem: sentence(error) }))),
+      ),
     );
-    return () => left.abort();
-  }, [about, turn]);
-  useEffect(() => onChange((event) => changedBy(event) && setTurn((old) => old + 1)), [about]);
-  return { ...answer, reread: () => setTurn((old) => old + 1) };
+    ask.current = work.ask;
+    const stop = onChange((event) => changedBy(event) && work.ask());
+    return () => {
+      stop();
+      work.stop();
+      left.abort();
+    };
+  }, [about]);
+  useEffect(() => ask.current(), [about, turn]);
+  return { ...answer, reread: () => ask.current() };
 }

@@ -56,10 +56,11 @@ export function useHistory(sandbox: Sandbox): HistoryAnswer {
   const [count, setCount] = useState(sessionsAtOnce);
   const turn = state === "running" ? Math.floor(now.value / every) : 0;
   const answer = useAnswer(
-    `${name} ${session.id} ${turn} ${count}`,
+    `${name} ${session.id} ${count}`,
     (signal) => readHistory(sandbox, count, signal),
     // The events of its end come while this page deletes it, when there is nothing left to read.
     (event) => !isLeaving(name) && (event.sessionId === session.id || event.sandbox === name),
+    turn,
   );
   return { ...answer, readOlder: () => setCount(Math.min(mostSessions, count + sessionsAtOnce)) };
 }

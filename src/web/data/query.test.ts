@@ -41,6 +41,12 @@ test.each([
   ["ends:<2h", true],
   ["ends:<15m", false],
   ["ends:>15m", true],
+  ["is:refused", true],
+  ["-is:refused", false],
 ])("the filter %j", (query, isFound) => {
-  expect(filterOf(query, now)(crawler)).toBe(isFound);
+  expect(filterOf(query, now, new Set(["crawler"]))(crawler)).toBe(isFound);
+});
+
+test("a sandbox that was not refused anything is not among the refused ones", () => {
+  expect(filterOf("is:refused", now, new Set(["other"]))(crawler)).toBe(false);
 });

@@ -1,7 +1,7 @@
 /**
  * The filter of the list of sandboxes:
  *
- *   state:running  image:node  tag:suite  tag:suite=api  created:<6h  ends:<15m  via:mcp  free text  -anything
+ *   state:running  image:node  tag:suite  tag:suite=api  created:<6h  ends:<15m  via:mcp  is:refused  free text  -anything
  *
  * All words must match. A word that begins with "-" must not match.
  */
@@ -14,19 +14,21 @@ type Test = (
   },
 ) => boolean;
 
-export function filterOf(query: string, now: number): Test {
+/** `refusals` has the names of sandboxes that were refused connections */
+export function filterOf(query: string, now: number, refusals: { has(name: string): boolean } = new Set()): Test {
   const tests = query
     .split(/\s+/)
     .filter((word) => word !== "" && word !== "-")
     .map((word) => {
-      if (!word.startsWith("-")) return testOf(word, now);
-      const test = testOf(word.slice(1), now);
+      if (!word.startsWith("-")) return testOf(word, now, refusals);
+      const test = testOf(word.slice(1), now, refusals);
       return (sandbox: Parameters<Test>[0]) => !test(sandbox);
     });
   return (sandbox) => tests.every((test) => test(sandbox));
 }
 
-function testOf(word: string, now: number): Test {
+function testOf(word: string, now: number, refusals: { has(name: string): boolean }): Test {
+  if (word === "is:refused") return ({ name }) => refusals.has(name);
   const [, key = "", value = ""] = /^(state|image|tag|created|ends|via|key):(.+)$/.exec(word) ?? [];
   const wanted = value.toLowerCase().split(",");
   if (key === "state") return ({ state }) => wanted.includes(state);

@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { parameter } from "../router.ts";
 import { everything, known, type Sandbox } from "./live.ts";
 import { filterOf } from "./query.ts";
+import { refusals } from "./refusals.ts";
 
 /** names of the selected sandboxes */
 export const chosen = signal<ReadonlySet<string>>(new Set());
@@ -21,6 +22,7 @@ const sorts = {
   image: (a: Sandbox, b: Sandbox) => (a.image ?? "").localeCompare(b.image ?? ""),
   ends: (a: Sandbox, b: Sandbox) => (a.session.expiresAt ?? Infinity) - (b.session.expiresAt ?? Infinity),
   size: (a: Sandbox, b: Sandbox) => b.memory - a.memory,
+  refused: (a: Sandbox, b: Sandbox) => (refusals.value.get(b.name) ?? 0) - (refusals.value.get(a.name) ?? 0),
   net: (a: Sandbox, b: Sandbox) => b.totals.bytesIn - a.totals.bytesIn,
 };
 
@@ -33,7 +35,7 @@ export function sortOf(text: string): { key: SortKey; isTurned: boolean } {
 export const found = computed((): readonly Sandbox[] => {
   const [query, { key, isTurned }] = [parameter("q"), sortOf(parameter("sort"))];
   const all = everything.value;
-  const kept = query === "" ? all : all.filter(filterOf(query, Date.now()));
+  const kept = query === "" ? all : all.filter(filterOf(query, Date.now(), refusals.value));
   if (key === "age" && !isTurned) return kept;
   const sorted = kept.toSorted(sorts[key]);
   return isTurned ? sorted.reverse() : sorted;

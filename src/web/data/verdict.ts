@@ -1,7 +1,7 @@
 /** What a line of an egress log says: what was decided, and whether a policy could decide otherwise. */
 
 /** a line as the daemon sends it; see docs/egress.md */
-interface Line {
+export interface Line {
   [member: string]: unknown;
 }
 

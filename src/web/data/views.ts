@@ -3,6 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { everything } from "./live.ts";
 import { filterOf } from "./query.ts";
+import { refusals } from "./refusals.ts";
 
 export interface View {
   title: string;
@@ -19,6 +20,7 @@ const usual = [
   { title: "All", query: "" },
   { title: "Running", query: "state:running" },
   { title: "Failed", query: "state:failed,aborted" },
+  { title: "Refused egress", query: "is:refused" },
   { title: "Ending soon", query: "ends:<15m" },
   { title: "New in 6 h", query: "created:<6h" },
 ];
@@ -42,7 +44,7 @@ export function removeView(query: string): void {
 
 function countOf(query: string): number {
   const all = everything.value;
-  return query === "" ? all.length : all.filter(filterOf(query, Date.now())).length;
+  return query === "" ? all.length : all.filter(filterOf(query, Date.now(), refusals.value)).length;
 }
 
 function keep(queries: readonly string[]): void {

@@ -17,7 +17,8 @@ export function HostPage() {
 }
 
 function Numbers() {
-  const answer = useAnswer(`host ${Math.floor(now.value / every)}`, (signal) => client.call("getCapacity", { signal }));
+  const turn = Math.floor(now.value / every);
+  const answer = useAnswer("host", (signal) => client.call("getCapacity", { signal }), undefined, turn);
   if (!answer.value) return html`<${Unanswered} answer=${answer} />`;
   const { machines, sessions, disk, openFiles, tcpMemory } = answer.value;
   const numbers: [string, string | number, string?][] = [

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useAnswer } from "../data/answer.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
+import { refusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
 import { extend } from "../parts/acts.ts";
 import { FirstSandbox } from "../parts/first-sandbox.ts";
@@ -34,7 +35,7 @@ export function OverviewPage() {
         <${Icon} name="plus" /> New sandbox <kbd>n</kbd>
       </button></div>
     <${Amounts} />
-    ${isEmpty ? html`<${FirstSandbox} />` : html`<${Attention} all=${all} /><${Newest} all=${all} /><${Latest} />`}
+    ${isEmpty ? html`<${FirstSandbox} />` : html`<${Attention} all=${all} /><${Refused} /><${Latest} /><${Newest} all=${all} />`}
     ${isAsking && html`<${NewSandbox} close=${close} />`}
   </div>`;
 }
@@ -54,10 +55,9 @@ function Amounts() {
     (signal) => client.call("getQuota", { signal }),
     ({ type }) => type.startsWith("session."),
   ).value;
-  const turn = isAdmin() ? Math.floor(now.value / capacityEvery) : -1;
-  const host = useAnswer(`${turn}`, async (signal) =>
-    turn < 0 ? undefined : client.call("getCapacity", { signal }),
-  ).value;
+  const turn = Math.floor(now.value / capacityEvery);
+  const readHost = async (signal: AbortSignal) => (isAdmin() ? client.call("getCapacity", { signal }) : undefined);
+  const host = useAnswer("host", readHost, undefined, turn).value;
   const amounts: Amount[] = [
     ...(quota
       ? [
@@ -116,6 +116,19 @@ function Attention({ all }: { all: readonly Sandbox[] }) {
         </li>`,
       )}
     <//>`;
+}
+
+/** sandboxes that wanted what their policies do not allow, most refused first */
+function Refused() {
+  const found = [...refusals.value].toSorted(([, a], [, b]) => b - a);
+  return html`<${Section} title="Refused egress" count=${found.length} to=${pathOf("egress")} none="No connection was refused lately.">
+    ${found.slice(0, mostRows).map(
+      ([name, count]) => html`<li key=${name}>
+        <span class="fail"><${Icon} name="refused" /></span><a href=${`${pathOf("sandboxes", name)}?tab=egress`}>${visible(name)}</a>
+        <span></span><span class="num">${count} refused</span>
+      </li>`,
+    )}
+  <//>`;
 }
 
 function Newest({ all }: { all: readonly Sandbox[] }) {

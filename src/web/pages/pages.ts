@@ -36,11 +36,17 @@ export const pages: Page[] = [
   { path: "images", title: "Images", icon: "image", view: Lazy(async () => (await import("./images.ts")).ImagesPage) },
   { path: "drives", title: "Drives", icon: "drive", view: Lazy(async () => (await import("./drives.ts")).DrivesPage) },
   {
+    path: "egress",
+    title: "Egress",
+    icon: "egress",
+    view: Lazy(async () => (await import("./egress.ts")).EgressPage),
+    isMain: true,
+  },
+  {
     path: "usage",
     title: "Usage",
     icon: "usage",
     view: Lazy(async () => (await import("./usage.ts")).UsagePage),
-    isMain: true,
   },
   {
     path: "keys",

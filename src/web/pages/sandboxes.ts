@@ -5,13 +5,13 @@ import { useEffect, useState } from "preact/hooks";
 import { activityOf, look, watchActivity } from "../data/activity.ts";
 import { everything, now, progress, type Sandbox, sandbox } from "../data/live.ts";
 import { tagsOf } from "../data/query.ts";
+import { refusals } from "../data/refusals.ts";
 import { chosen, cursor, found, neighbour, type SortKey, selected, sortOf, toggle } from "../data/selection.ts";
 import { addView, removeView, views } from "../data/views.ts";
 import { html } from "../html.ts";
 import { fork, remove, stop } from "../parts/acts.ts";
 import { Question } from "../parts/dialog.ts";
 import { Exit } from "../parts/exit.ts";
-import { FirstSandbox } from "../parts/first-sandbox.ts";
 import { Icon } from "../parts/icon.ts";
 import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
@@ -22,6 +22,7 @@ import { StateMark } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
 import { commandLine, date, memory, size, span, visible } from "../text.ts";
 
+const FirstSandbox = Lazy(async () => (await import("../parts/first-sandbox.ts")).FirstSandbox);
 const SandboxView = Lazy(async () => (await import("../sandbox/sandbox-view.ts")).SandboxView);
 
 export function SandboxesPage({ name }: { name?: string }) {
@@ -153,6 +154,7 @@ function heads(): Head[] {
     { title: "CPU", column: "c-cpu" },
     { title: "Memory", column: "c-memory", ...by("size") },
     { title: "Net in / out", column: "c-net num", ...by("net") },
+    { title: "Refused", column: "c-refused num", ...by("refused") },
     { title: "Last command", column: "c-command" },
     { title: "Made over", column: "c-made" },
     { title: "Age", column: "c-age num", ...by("age") },
@@ -183,6 +185,7 @@ function Row({ name }: { name: string }) {
         : html`<td class="c-ends"><${Ends} value=${value} /></td><${Load} value=${value} />`
     }
     <td class="c-net num">${size(totals.bytesIn)} / ${size(totals.bytesOut)}</td>
+    <td class="c-refused num"><${Refused} name=${name} /></td>
     <td class="c-command"><${LastCommand} name=${name} /></td>
     <td class="c-made quiet">${visible(value.madeBy.wire ?? "")}</td>
     <td class="c-age num" title=${date(createdAt)}>${span(now.value - createdAt)}</td>
@@ -200,6 +203,13 @@ function Load({ value: { name, state, vcpus, memory: limit } }: { value: Sandbox
       <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${samples} most=${vcpus} /></span></td>
     <td class="c-memory" title=${`of ${memory(limit)}`}>
       <span class="cell2"><span>${size(load.memory)}</span><${Bar} part=${part} isLow=${part > 0.85} /></span></td>`;
+}
+
+/** how often it was refused lately, with the way to the connections */
+function Refused({ name }: { name: string }) {
+  const count = refusals.value.get(name) ?? 0;
+  if (count === 0) return html`<span class="quiet" aria-label="none">·</span>`;
+  return html`<a class="fail" href=${`${pathOf("sandboxes", name)}?tab=egress`}>${count}<span class="unseen"> refused connections</span></a>`;
 }
 
 function LastCommand({ name }: { name: string }) {

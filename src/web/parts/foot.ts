@@ -36,7 +36,8 @@ export function Foot({ isSandbox }: { isSandbox: boolean }) {
 }
 
 function Host() {
-  const { value } = useAnswer(`${Math.floor(now.value / every)}`, (signal) => client.call("getCapacity", { signal }));
+  const turn = Math.floor(now.value / every);
+  const { value } = useAnswer("host", (signal) => client.call("getCapacity", { signal }), undefined, turn);
   if (!value) return null;
   const { machines, disk } = value;
   const free = disk?.places.map((each) => each.free) ?? [];

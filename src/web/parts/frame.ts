@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { names, now } from "../data/live.ts";
+import { refusals, watchRefusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
 import { type Page, pages } from "../pages/pages.ts";
 import { follow, parts, pathOf } from "../router.ts";
@@ -28,6 +29,7 @@ export function Frame() {
       palette.value = Palette;
     });
   }, []);
+  useEffect(watchRefusals, []);
   const [page = "overview", thing] = parts.value;
   const found = pages.find(({ path }) => path === page);
   const title = found?.title ?? "Not found";
@@ -71,7 +73,11 @@ function visiblePages(): Page[] {
 
 function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Page; page: string }) {
   return html`<a href=${pathOf(path)} class=${startsGroup ? "group" : undefined} aria-current=${path === page ? "page" : undefined}>
-    <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}
+    <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}${
+      path === "egress" &&
+      refusals.value.size > 0 &&
+      html`<em class="fail">${refusals.value.size}<span class="unseen"> sandboxes were refused</span></em>`
+    }
   </a>`;
 }
 

@@ -8,7 +8,7 @@ const keys: [string, string][] = [
   ["Ctrl K", "go to a page or a sandbox, or do something"],
   [
     "g, then a letter",
-    "overview o, sandboxes s, snapshots n, images i, drives d, usage u, keys k, events v, audit a, doctor h",
+    "overview o, sandboxes s, snapshots n, images i, drives d, egress e, usage u, keys k, events v, audit a, doctor h",
   ],
   ["/", "filter the list"],
   ["j k", "next, previous row"],

@@ -11,6 +11,7 @@ export const places: Record<string, string> = {
   n: "snapshots",
   i: "images",
   d: "drives",
+  e: "egress",
   u: "usage",
   k: "keys",
   v: "events",

@@ -1,5 +1,6 @@
 /** The commands of a sandbox, the output of one of them, and a line to run another. */
 
+import { useRef } from "preact/hooks";
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
@@ -14,13 +15,21 @@ import type { TabProps } from "./sandbox-view.ts";
 import { chosenStretch } from "./tape.ts";
 import { touches } from "./tape-scale.ts";
 
+/** whether it is a shell of the tab "Terminal" */
+function isShell({ command, args }: Command): boolean {
+  return command === "bash" && args.length === 1 && args[0] === "-i";
+}
+
 export function CommandsTab({ value: { state, session }, history }: TabProps) {
   const params = { session: session.id };
   const commands = history.value?.commands ?? [];
   const open = parameter("command");
   const stretch = chosenStretch();
   const shown = commands.filter(({ startedAt, endedAt }) => touches(stretch, startedAt, endedAt ?? now.value));
-  const chosen = commands.find(({ id }) => id === open);
+  const first = useRef("");
+  // The newest one when the tab was opened, so that its output is there at once and stays.
+  if (first.current === "") first.current = (shown.find((each) => !isShell(each)) ?? shown[0])?.id ?? "";
+  const chosen = commands.find(({ id }) => id === (open === "" ? first.current : open));
   const start = async (command: string, args: string[], more: { cwd?: string } = {}) => {
     const body = { command, args, ...more };
     const started = await act("Cannot run it", () => client.call("startCommand", { params, body }));
@@ -53,7 +62,7 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
         <${OfSessions} items=${shown} current=${session.id} history=${history.value}
           row=${(each: Command) => html`<li key=${each.id}>
             <button
-              type="button" aria-pressed=${each.id === open ? "true" : "false"}
+              type="button" aria-pressed=${each.id === chosen?.id ? "true" : "false"}
               onClick=${() => setParameters({ command: each.id })}
             >
               <${Exit} exitCode=${each.exitCode} /><span class="mono cut">${commandLine(each.command, each.args)}</span>
@@ -68,7 +77,7 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
       chosen
         ? html`<${CommandOutput} value=${chosen} key=${chosen.id}
             again=${isRunning ? () => void start(chosen.command, chosen.args, { cwd: chosen.cwd }) : undefined} />`
-        : html`<p class="empty">Choose a command to see its output.</p>`
+        : html`<p class="empty">The output of a command is shown here.</p>`
     }</div>
   </div>`;
 }

@@ -9,9 +9,9 @@ import { isAllowable, sumOf, type Traffic, type Verdict, verdictOf } from "../da
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
-import { Icon } from "../parts/icon.ts";
+import { Connection } from "../parts/connection.ts";
 import { client } from "../session.ts";
-import { clock, size, visible } from "../text.ts";
+import { size } from "../text.ts";
 import { OfSessions, whenWords } from "./of-sessions.ts";
 import type { TabProps } from "./sandbox-view.ts";
 import { Suggestion } from "./suggestion.ts";
@@ -30,7 +30,7 @@ interface Asked {
 export function EgressTab({ value, history }: TabProps) {
   const { state, session } = value;
   const turn = state === "running" ? Math.floor(now.value / every) : 0;
-  const answer = useAnswer(`${session.id} ${turn}`, () => readEgress(session.id));
+  const answer = useAnswer(session.id, () => readEgress(session.id), undefined, turn);
   const [asked, setAsked] = useState<Asked | undefined>(undefined);
   const ask = async (line?: EgressLine) => {
     const params = { session: line?.sessionId ?? session.id };
@@ -50,7 +50,11 @@ export function EgressTab({ value, history }: TabProps) {
   const canAllow = state === "running" && session.networkPolicy.mode !== "allow-all";
   const canSuggest = canAllow && lines.some((line) => line.sessionId === session.id && isAllowable(line));
   const row = (each: EgressLine) =>
-    html`<${Connection} key=${`${each.sessionId} ${each.id}`} line=${each} allow=${canAllow && isAllowable(each) ? ask : undefined} />`;
+    html`<${Connection} key=${`${each.sessionId} ${each.id}`} line=${each}>${
+      canAllow &&
+      isAllowable(each) &&
+      html`<button type="button" class="small" onClick=${() => void ask(each)}>Allow…</button>`
+    }<//>`;
   return html`<div class="ph">
       <b>${count("allowed")} allowed</b>${failed > 0 && html`<span>${failed} failed</span>`}
       <span class=${refused > 0 ? "problem" : ""}>${refused} refused</span>
@@ -71,31 +75,4 @@ export function EgressTab({ value, history }: TabProps) {
 
 function trafficWords({ bytesIn, bytesOut }: Traffic): string {
   return `${size(bytesIn)} in · ${size(bytesOut)} out`;
-}
-
-const marks: Record<Exclude<Verdict, "refused">, string> = { allowed: "✓", failed: "✕", closed: "·", unseen: "…" };
-
-function Connection({ line, allow }: { line: EgressLine; allow: ((line: EgressLine) => void) | undefined }) {
-  const text = (name: string) => visible(typeof line[name] === "string" ? line[name] : "");
-  const number = (name: string) => (typeof line[name] === "number" ? line[name] : 0);
-  const verdict = verdictOf(line);
-  const isRefused = verdict === "refused";
-  const where = [text("name") || text("address"), number("port") > 0 ? `:${number("port")}` : ""].join("");
-  const count = number("count");
-  const request = [text("protocol"), text("method"), text("path"), count > 1 ? `×${count}` : ""];
-  const words = [request.filter((word) => word !== "").join(" "), text("program")].filter((word) => word !== "");
-  const missing = number("dropped") + number("forgotten");
-  const why = isRefused ? text("reason") : text("failure");
-  return html`<li class=${isRefused ? "refused" : ""}>
-    <span class="when">${clock(number("at"))}</span>
-    <span class=${isRefused ? "verdict fail" : "verdict"}>${isRefused ? html`<${Icon} name="refused" />` : marks[verdict]}<span class="unseen">${verdict}</span></span>
-    ${
-      verdict === "unseen"
-        ? html`<span class="quiet">${missing} ${line.dropped === undefined ? "lines that are no longer kept" : "decisions, too many at once"}</span>`
-        : html`<span class="mono cut">${where} <span class="quiet">${words.join(" · ")}</span></span>
-          <span class="num quiet">${number("ended") > 0 ? `${size(number("bytesIn"))} / ${size(number("bytesOut"))}` : ""}</span>`
-    }
-    ${why !== "" && html`<span class=${isRefused ? "because why" : "because quiet"}>${why}</span>`}
-    ${allow && html`<button type="button" class="small" onClick=${() => allow(line)}>Allow…</button>`}
-  </li>`;
 }

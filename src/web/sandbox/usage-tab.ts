@@ -21,13 +21,14 @@ export function UsageTab({ value: { state, session, vcpus, memory }, history }: 
   const params = { session: session.id };
   const isRunning = state === "running";
   const turn = isRunning ? Math.floor(now.value / every) : 0;
-  const usage = useAnswer(`${session.id} ${turn}`, async (signal) => {
+  const read = async (signal: AbortSignal) => {
     const [used, load] = await Promise.all([
       client.call("getUsage", { params, signal }),
       isRunning ? client.call("getLoad", { params, signal }).catch(() => undefined) : undefined,
     ]);
     return { used, load };
-  });
+  };
+  const usage = useAnswer(session.id, read, undefined, turn);
   const loads = history.value?.loads ?? [];
   const samples = loads.toReversed().flatMap((each) => each.samples);
   const end = session.endedAt ?? now.value;
@@ -88,9 +89,8 @@ function Sums({ used, load }: { used: Output<"getUsage">; load: Output<"getLoad"
 /** the traffic of the current session, most first */
 function ByHost({ session, turn }: { session: string; turn: number }) {
   const query = { after: 0, limit: 1 };
-  const { value } = useAnswer(`${session} ${turn}`, (signal) =>
-    client.call("readEgressLog", { params: { session }, query, signal }),
-  );
+  const read = (signal: AbortSignal) => client.call("readEgressLog", { params: { session }, query, signal });
+  const { value } = useAnswer(session, read, undefined, turn);
   const rows = [
     ...(value?.hosts ?? []).map(({ host, ...rest }) => ({ what: host, ...rest })),
     ...(value?.ports ?? []).map(({ port, ...rest }) => ({ what: `through port ${port}`, ...rest })),
