@@ -4,10 +4,11 @@
  * depends less on other programs, and /health is the reference: a request that does nothing.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { TestDaemon } from "../test/harness/daemon.ts";
 import { processesOf } from "../test/harness/linux-host.ts";
+import { cpuTime } from "./cpu-time.ts";
 import { interleaved, median, quantile, type Subject, table, timed, verdict } from "./measure.ts";
 import { host } from "./peers.ts";
 import { RawClient } from "./raw-client.ts";
@@ -130,13 +131,6 @@ export async function benchRates(daemon: TestDaemon): Promise<string> {
   await remove(first, made);
   for (const client of clients) client.close();
   return lines.join("\n");
-}
-
-/** of all its threads, in ms */
-function cpuTime(pid: number): number {
-  return readdirSync(`/proc/${pid}/task`)
-    .map((thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e6)
-    .reduce((sum, time) => sum + time, 0);
 }
 
 /** what the daemon and its egress process take while nothing happens; memory that they share counts once */

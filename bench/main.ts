@@ -1,7 +1,7 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning-sqlite|pruning-postgres|http|cli|e2b|pause|
- * egress|expiry …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts
- * nothing, and prints by how much a goal is missed.
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning-sqlite|pruning-postgres|http|transfers|cli|
+ * e2b|pause|egress|expiry …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It
+ * asserts nothing, and prints by how much a goal is missed.
  */
 
 import { rm } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { benchBoot, benchExec } from "./boot.ts";
 import { benchCli } from "./cli.ts";
 import { benchDensity } from "./density.ts";
 import { benchE2b } from "./e2b.ts";
-import { benchEgress } from "./egress.ts";
+import { benchEgress } from "./egress/egress.ts";
 import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
 import { benchImages } from "./images.ts";
@@ -20,6 +20,7 @@ import { benchPauses } from "./pauses.ts";
 import { benchPruningPostgres, benchPruningSqlite } from "./pruning.ts";
 import { benchSnapshots } from "./snapshots.ts";
 import { benchStore } from "./store.ts";
+import { benchTransfers } from "./transfers.ts";
 
 const pool = { hot: 8, warm: 8 };
 const noPool = { hot: 0, warm: 0 };
@@ -53,6 +54,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   "pruning-sqlite": (undo) => benchPruningSqlite(undo, 1_000_000),
   "pruning-postgres": (undo) => benchPruningPostgres(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
+  transfers: (undo) => benchTransfers(undo),
   cli: (undo) => benchCli(undo),
   e2b: (undo) => benchE2b(undo),
   pause: (undo) => benchPauses(undo),

@@ -7,15 +7,15 @@
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import type { Policy } from "../test/e2e/clients.ts";
-import type { TestDaemon } from "../test/harness/daemon.ts";
-import type { Undo } from "../test/harness/harness.ts";
-import { type Internet, openInternet } from "../test/internet/internet.ts";
-import { startDaemonOn, startTlsServers } from "../test/internet/internet-daemon.ts";
-import { webAddress } from "../test/internet/internet-names.ts";
-import { benchNeighbour } from "./egress-neighbour.ts";
-import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
-import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
+import type { Policy } from "../../test/e2e/clients.ts";
+import type { TestDaemon } from "../../test/harness/daemon.ts";
+import type { Undo } from "../../test/harness/harness.ts";
+import { type Internet, openInternet } from "../../test/internet/internet.ts";
+import { startDaemonOn, startTlsServers } from "../../test/internet/internet-daemon.ts";
+import { webAddress } from "../../test/internet/internet-names.ts";
+import { interleaved, median, type Series, type Subject, table, timed, verdict } from "../measure.ts";
+import { benchNeighbour } from "./neighbour.ts";
+import { create, outputOf, requests, requestTimes } from "./sandbox.ts";
 
 /** how often the three alternate */
 const turns = 10;

@@ -4,10 +4,10 @@
  * from the egress process.
  */
 
-import type { TestDaemon } from "../test/harness/daemon.ts";
-import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
-import { type Flood, floods } from "./floods.ts";
-import { median, verdict } from "./measure.ts";
+import type { TestDaemon } from "../../test/harness/daemon.ts";
+import { type Flood, floods } from "../floods.ts";
+import { median, verdict } from "../measure.ts";
+import { create, outputOf, requests, requestTimes } from "./sandbox.ts";
 
 /** how often quiet and flood alternate */
 const turns = 2;

@@ -1,9 +1,9 @@
 /** Sandboxes for the egress benchmarks, made by the vendor's own SDK, and the programs that run in them. */
 
 import { Sandbox } from "@vercel/sandbox";
-import { accessTo, type Policy } from "../test/e2e/clients.ts";
-import type { TestDaemon } from "../test/harness/daemon.ts";
-import { webAddress } from "../test/internet/internet-names.ts";
+import { accessTo, type Policy } from "../../test/e2e/clients.ts";
+import type { TestDaemon } from "../../test/harness/daemon.ts";
+import { webAddress } from "../../test/internet/internet-names.ts";
 
 export function create(daemon: TestDaemon, networkPolicy: Policy): Promise<Sandbox> {
   return Sandbox.create({ ...accessTo(daemon), persistent: false, timeout: 3_600_000, networkPolicy });
