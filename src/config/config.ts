@@ -251,6 +251,12 @@ const schema = z.object({
     meaning: "private and link-local ranges, and addresses of this host, that sandboxes may reach",
     preset: "none",
   }),
+  webhookAllow: list(z.string().refine(isRange, "ranges such as 10.1.0.0/16, separated by commas")).register(about, {
+    env: "SANDKEEP_WEBHOOK_ALLOW",
+    value: "range,…",
+    meaning: "private and loopback ranges that webhooks may reach, also without TLS",
+    preset: "none",
+  }),
   egressDeny: list(z.string().refine(isRange, "ranges such as 10.1.0.0/16, separated by commas")).register(about, {
     env: "SANDKEEP_EGRESS_DENY",
     value: "range,…",

@@ -10,6 +10,7 @@ import type { LineFiles } from "./ports/line-files.ts";
 import type { RecoveryFiles } from "./ports/recovery-files.ts";
 import type { Runtime } from "./ports/runtime.ts";
 import type { Store } from "./ports/store.ts";
+import type { WebhookSender } from "./ports/webhooks.ts";
 
 export interface Context {
   store: Store;
@@ -36,6 +37,8 @@ export interface Context {
   /** when to pull an image that a caller names from its registry; default never */
   pullPolicy?: PullPolicy;
   seal: Seal;
+  /** without one, webhooks are refused */
+  webhookSender?: WebhookSender;
   /** the secrets that a session's network rules need */
   networkSecrets?: NetworkSecrets;
   /** the host's own root certificates, which images may lack */

@@ -42,6 +42,7 @@ import { settleLostSnapshots } from "./snapshots/lost-snapshots.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
 import { Templates } from "./templates/templates.ts";
+import { Webhooks } from "./webhooks/webhooks.ts";
 
 /** how long one caller's stop may hold up others, in ms */
 const longestTurn = 5000;
@@ -123,6 +124,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const templates = new Templates(context, builds);
   const snapshots = new SnapshotService(context, retention);
   const secrets = new Secrets(context);
+  const webhooks = new Webhooks(context);
   const audit = new Audit(context);
   const permitted = guarded(
     {
@@ -141,11 +143,22 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
         return (await sandboxes.resume({ teamId, projectId }, name)).session.id;
       }),
       events: new ProjectEvents(events),
+      webhooks,
     },
     context,
   );
   const access = new Access(context, options);
-  const teams = new Teams(context, { access, quotas, sandboxes, snapshots, drives, builds, templates, secrets });
+  const teams = new Teams(context, {
+    access,
+    quotas,
+    sandboxes,
+    snapshots,
+    drives,
+    builds,
+    templates,
+    secrets,
+    webhooks,
+  });
   const services = audit.over({ ...permitted, access, quotas, teams, host: new Host(context) });
   return {
     ...services,
@@ -159,12 +172,14 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await quarantine.open({ keepAll });
       await teams.open().catch(context.logError);
       expiry.open();
+      await webhooks.open();
       audit.open();
       samples.open();
       retention.collect();
       void builds.prune().catch(context.logError);
     },
     async close() {
+      await webhooks.close();
       await samples.close();
       await builds.close();
       await templates.close();

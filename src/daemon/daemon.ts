@@ -63,6 +63,7 @@ import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
 import { renewed } from "./tls/certificate-watch.ts";
 import { answerPlain, isPlain, refusePlain, SecureServer } from "./tls/secure-server.ts";
 import { logUncaughtErrors, restart } from "./uncaught-errors.ts";
+import { HttpWebhookSender } from "./webhook-sender.ts";
 
 export interface Daemon {
   url: string;
@@ -340,6 +341,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     imageAliases: config.imageAliases,
     pullPolicy: config.pullPolicy,
     seal: sealOf(config),
+    webhookSender: webhookSenderOf(config),
     sandboxEnv: config.sandboxEnv,
     notice: notices(),
     logError,
@@ -348,6 +350,14 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     diagnose: async () => diagnose(await hostFacts(config)),
     redact,
   };
+}
+
+function webhookSenderOf(config: Config): HttpWebhookSender {
+  return new HttpWebhookSender({
+    allow: config.webhookAllow,
+    roots: () => egressSettingsOf(config).roots,
+    now: Date.now,
+  });
 }
 
 /** those that callers may name, the default first */

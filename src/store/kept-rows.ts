@@ -47,6 +47,12 @@ const harmless: ReadonlySet<string> = new Set<keyof Store>([
   "findTeam",
   "findProject",
   "addAudit",
+  "getWebhook",
+  "listWebhooks",
+  "addDeliveries",
+  "updateDelivery",
+  "waitingDeliveries",
+  "pruneDeliveries",
   "listAudit",
 ]);
 

@@ -20,6 +20,7 @@ import { sessionStore } from "./queries/sessions.ts";
 import { snapshotStore } from "./queries/snapshots.ts";
 import { teamStore } from "./queries/teams.ts";
 import { templateStore } from "./queries/templates.ts";
+import { webhookStore } from "./queries/webhooks.ts";
 
 export type { StoreLocation };
 
@@ -60,6 +61,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...templateStore(db),
     ...secretStore(db),
     ...auditStore(engine),
+    ...webhookStore(db),
     ...idempotencyStore(engine),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;

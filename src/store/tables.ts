@@ -5,6 +5,7 @@ import type { AuditEntry } from "../core/model/audit.ts";
 import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/model/sandbox.ts";
 import type { Secret } from "../core/model/secret.ts";
 import type { Template, TemplateBuild } from "../core/model/template.ts";
+import type { Webhook, WebhookDelivery } from "../core/model/webhook.ts";
 import type { ApiKey } from "../core/ports/store.ts";
 import type { Row } from "./queries/rows.ts";
 
@@ -43,6 +44,8 @@ export interface Tables {
     step: number | null;
   };
   secrets: Row<Secret>;
+  webhooks: Row<Webhook>;
+  webhook_deliveries: Row<WebhookDelivery>;
   audit: Row<AuditEntry>;
   idempotent_requests: { key: string; began_at: number; status: number | null; body: string | null };
 }

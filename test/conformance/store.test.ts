@@ -24,6 +24,7 @@ import { spansSuite } from "./store/spans.ts";
 import { tagsSuite } from "./store/tags.ts";
 import { teamsSuite } from "./store/teams.ts";
 import { templatesSuite } from "./store/templates.ts";
+import { webhooksSuite } from "./store/webhooks.ts";
 
 interface Databases {
   empty(): Promise<StoreLocation>;
@@ -98,6 +99,7 @@ for (const [name, start] of Object.entries(engines)) {
       snapshotsSuite,
       drivesSuite,
       templatesSuite,
+      webhooksSuite,
       auditSuite,
       idempotencySuite,
       listsSuite,

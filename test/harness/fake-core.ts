@@ -159,6 +159,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "secrets",
     "routes",
     "events",
+    "webhooks",
     "host",
   ];
   return {

@@ -6,5 +6,7 @@ export const ids = {
   command: /^cmd_[A-Za-z0-9]{1,64}$/,
   snapshot: /^snap_[A-Za-z0-9]{1,64}$/,
   drive: /^drv_[A-Za-z0-9]{1,64}$/,
+  webhook: /^wh_[A-Za-z0-9]{1,64}$/,
+  delivery: /^msg_[A-Za-z0-9]{1,64}$/,
   key: /^key_[A-Za-z0-9_]{1,64}$/,
 };

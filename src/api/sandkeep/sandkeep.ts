@@ -33,6 +33,7 @@ import { sandboxOperations } from "./operations/sandboxes.ts";
 import { sessionOperations } from "./operations/sessions.ts";
 import { snapshotOperations } from "./operations/snapshots.ts";
 import { teamOperations } from "./operations/teams.ts";
+import { webhookOperations } from "./operations/webhooks.ts";
 import { Terminals } from "./terminals.ts";
 
 /** What the operations get from the daemon. */
@@ -112,6 +113,7 @@ export function operationsOf(dialect: Dialect) {
     ...imageOperations(dialect),
     ...driveOperations(dialect),
     ...eventOperations(dialect),
+    ...webhookOperations(dialect),
     ...teamOperations(dialect),
     ...keyOperations(dialect),
     ...quotaOperations(dialect),

@@ -15,6 +15,7 @@ import type { UserFiles } from "../files/user-files.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import {
   policyFor,
+  requireAnyPolicy,
   requireChange,
   requirePolicy,
   requireProject,
@@ -31,6 +32,7 @@ import type { DiffTarget } from "../snapshots/diffs.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
 import type { Recipe } from "../templates/template-runs.ts";
 import type { Templates } from "../templates/templates.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 import { wrappedService } from "../wrapped-service.ts";
 
 /** Throws if the call is not permitted; may return other arguments to use instead. */
@@ -61,6 +63,7 @@ export interface Guarded {
   secrets: Secrets;
   routes: Routes;
   events: ProjectEvents;
+  webhooks: Webhooks;
 }
 
 export function guarded(
@@ -302,6 +305,22 @@ export function guarded(
     filled: changesSecrets,
   };
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
+  /** they leave the host past every network policy */
+  const changesWebhooks = (caller: Caller) => {
+    requireChange(caller);
+    requireAnyPolicy(caller, "a webhook");
+  };
+  const webhooks: Checks<Webhooks> = {
+    list: reads,
+    get: reads,
+    create: changesWebhooks,
+    update: changesWebhooks,
+    rotateSecret: changesWebhooks,
+    delete: changesWebhooks,
+    test: changesWebhooks,
+    deliveries: reads,
+    redeliver: changesWebhooks,
+  };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, close: changes, find: reads };
 
   const tell = (of: "sandbox" | "session" | undefined) => (caller: Caller, first: unknown, check: Check) => {
@@ -323,6 +342,7 @@ export function guarded(
     secrets: checked(services.secrets, secrets, tell(undefined)),
     routes: checked(services.routes, routes, tell(undefined)),
     events: checked(services.events, events, tell(undefined)),
+    webhooks: checked(services.webhooks, webhooks, tell(undefined)),
   };
 
   async function forks(owner: Owner, name: string, { networkPolicy }: ForkSpec) {

@@ -16,6 +16,7 @@ import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
 import type { Templates } from "../templates/templates.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 import { type Access, defaultTeam } from "./access.ts";
 import type { Quotas } from "./quotas.ts";
 
@@ -29,6 +30,7 @@ export interface TeamsOptions {
   builds: Pick<Builds, "list" | "delete">;
   templates: Pick<Templates, "list" | "delete">;
   secrets: Pick<Secrets, "list" | "delete">;
+  webhooks: Pick<Webhooks, "forget">;
 }
 
 /** sandboxes deleted at a time */
@@ -87,7 +89,7 @@ export class Teams {
   }
 
   async #empty(teamId: string): Promise<void> {
-    const { sandboxes, snapshots, drives, builds, templates, secrets } = this.#options;
+    const { sandboxes, snapshots, drives, builds, templates, secrets, webhooks } = this.#options;
     const team = { teamId };
     for (const owner of await this.#ownersOf(teamId)) {
       await this.#each(
@@ -103,7 +105,10 @@ export class Teams {
         ({ name }) => drives.delete(owner, name),
       );
     }
-    for (const { projectId } of await this.#ownersOf(teamId)) await this.#context.events.forget(projectId);
+    for (const { projectId } of await this.#ownersOf(teamId)) {
+      await webhooks.forget(projectId);
+      await this.#context.events.forget(projectId);
+    }
     await this.#each(
       (page) => templates.list(team, page),
       ({ template }) => templates.delete(team, template.id),

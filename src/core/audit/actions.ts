@@ -255,6 +255,17 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     find: unrecorded,
   },
   events: { page: unrecorded, follow: unrecorded },
+  webhooks: {
+    list: unrecorded,
+    get: unrecorded,
+    create: makes("webhook.create", "webhook", "id"),
+    update: onThing("webhook.update"),
+    rotateSecret: onThing("webhook.rotate-secret"),
+    delete: onThing("webhook.delete"),
+    test: onThing("webhook.test"),
+    deliveries: unrecorded,
+    redeliver: { name: "webhook.redeliver", about: ([, delivery]) => textAs("target", delivery) },
+  },
   access: {
     owner: unrecorded,
     actingFor: unrecorded,

@@ -10,7 +10,8 @@ export type Event =
   | SnapshotEvent
   | PolicyEvent
   | DriveEvent
-  | ImageEvent;
+  | ImageEvent
+  | WebhookEvent;
 
 interface SandboxEvent {
   type: "sandbox.created" | "sandbox.changed" | "sandbox.deleted";
@@ -72,4 +73,12 @@ interface ImageEvent {
   /** bytes so far, and of all layers that were missing */
   received?: number;
   total?: number;
+}
+
+/** the daemon has disabled a webhook that failed for long */
+interface WebhookEvent {
+  type: "webhook.disabled";
+  webhookId: string;
+  host: string;
+  reason: string;
 }

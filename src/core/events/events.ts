@@ -106,6 +106,11 @@ export class Events {
     return this.#stream(projectId).last;
   }
 
+  /** resolves with the next event of the project. Call it before reading its events, so that none is missed */
+  arrived(projectId: string): Promise<void> {
+    return this.#stream(projectId).next.promise;
+  }
+
   /** deletes the events of a project that was deleted */
   async forget(projectId: string): Promise<void> {
     this.#streams.get(projectId)?.next.resolve();

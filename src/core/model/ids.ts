@@ -10,6 +10,9 @@ export interface Ids {
   /** id of a template's build */
   build(): string;
   secret(): string;
+  webhook(): { id: string; secret: string };
+  /** id of a message to a webhook */
+  delivery(): string;
   team(): string;
   project(): { id: string; uuid: string };
   /** label of a route */
@@ -38,6 +41,8 @@ export function idsFrom(random: Random): Ids {
     template: () => text(base36, 20),
     build: () => uuid(random),
     secret: () => `sec_${text(base62, 28)}`,
+    webhook: () => ({ id: `wh_${text(base62, 28)}`, secret: `whsec_${text(base62, 44)}` }),
+    delivery: () => `msg_${text(base62, 28)}`,
     team: () => `team_${text(base62, 24)}`,
     project: () => ({ id: `prj_${text(base62, 28)}`, uuid: uuid(random) }),
     subdomain: () => `sb-${text(base36, 12)}`,

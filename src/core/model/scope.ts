@@ -35,6 +35,11 @@ export function requireWholeTeam({ scope }: Caller, what: string): void {
     throw forbidden(`this key is limited to a project, and ${what} is the whole team's`);
 }
 
+/** throws if the caller is limited to certain network policies, for things that no policy applies to */
+export function requireAnyPolicy({ scope }: Caller, what: string): void {
+  if (scope?.ceilings?.length) throw forbidden(`this key is limited to a network policy, and ${what} has none`);
+}
+
 /** throws if the caller has any limit, for things that concern the whole team */
 export function requireUnlimited({ scope }: Caller, what: string): void {
   if (!scope?.readOnly && scope?.projectId === undefined && !scope?.ceilings?.length) return;

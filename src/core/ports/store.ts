@@ -18,8 +18,9 @@ import type {
 import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { AuditRecords } from "./audit-records.ts";
 import type { SecretRecords, TemplateRecords } from "./template-records.ts";
+import type { WebhookRecords } from "./webhooks.ts";
 
-export interface Store extends TemplateRecords, SecretRecords, AuditRecords {
+export interface Store extends TemplateRecords, SecretRecords, AuditRecords, WebhookRecords {
   open(): Promise<void>;
   close(): Promise<void>;
   /** makes this daemon the only user of its database until it closes or dies; false if another daemon is */

@@ -10,6 +10,7 @@ import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { compareSnapshots } from "./comparison.ts";
 import { DocumentClient, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
 import { expectRefusal, invalidRequests, minimal } from "./invalid-requests.ts";
+import { endOfTeam, teamsAndKeys, webhooks } from "./team-stories.ts";
 import { attachedTo } from "./terminal.ts";
 
 const daemon = daemonOfFile();
@@ -270,72 +271,14 @@ describe("valid requests", () => {
     expect(text).toContain(`id: ${last.cursor}\nevent: ${last.type}\ndata: `);
   });
 
+  test("a webhook is made, changed, tested and deleted; its secret is shown once", () => webhooks(call, things));
+
   test("teams, projects and keys; a key of one team finds nothing of another", async () => {
-    expect((await call("getCaller")).json).toEqual({
-      ...{ teamId: "team_default", projectId: "prj_default", readOnly: false, admin: true },
-    });
-    const team = (await call("createTeam", { body: { slug: "second" } })).json;
-    expect((await api.send("createTeam", { body: { slug: "second" } })).status).toBe(409);
-    expect((await call("listTeams")).json.teams).toContainEqual(team);
-    const query = { team: "second" };
-    await call("createProject", { query, body: { name: "web" } });
-    expect((await call("listProjects", { query })).json.projects).toHaveLength(2);
-    expect((await call("getProject", { query, params: { project: "web" } })).json.teamId).toBe(team.id);
-    const made = (await call("createKey", { query, body: { name: "theirs" } })).json;
-    foreignKey = made.secret;
-    things.key = made.key.id;
-    expect((await call("renameKey", { query, body: { name: "ours" } })).json).toMatchObject({
-      name: "ours",
-      admin: false,
-    });
-    expect((await call("listKeys", { query })).json.keys).toHaveLength(1);
-    const limits = { sandboxes: 1, vcpus: 8, memory: null };
-    await call("setQuota", { query, body: { sandboxes: 1, vcpus: 8 } });
-    expect((await api.send("setQuota", { key: foreignKey, body: {} })).status).toBe(403);
-    // An admin key acts for the other team, whose key sees only itself.
-    await call("createSandbox", { query, body: { name: "theirs" } });
-    expect((await call("getQuota", { key: foreignKey })).json).toMatchObject({ limits, use: { sandboxes: 1 } });
-    const beyond = await api.send("createSandbox", { key: foreignKey, body: { name: "more" } });
-    expect([beyond.status, beyond.json.error.code]).toEqual([429, "limit"]);
-    expect((await call("listSandboxes", { key: foreignKey })).json.sandboxes).toHaveLength(1);
-    expect((await call("listTeams", { key: foreignKey })).json.teams).toEqual([team]);
-    for (const id of ["listSandboxes", "listKeys"]) {
-      expect((await api.send(id, { key: foreignKey, query: { team: "team_default" } })).status).toBe(403);
-    }
-    expect((await api.send("createTeam", { key: foreignKey, body: { slug: "third" } })).status).toBe(403);
-    const admin = { name: "x", admin: true };
-    expect((await api.send("createKey", { key: foreignKey, body: admin })).status).toBe(403);
-    await call("deleteSandbox", { query, params: { sandbox: "theirs" } });
-    await call("setQuota", { query, body: { createsPerMinute: 0 } });
-    const tooOften = await api.send("createSandbox", { key: foreignKey, body: { name: "again" } });
-    expect([tooOften.status, tooOften.json.error.message]).toEqual([429, expect.stringContaining("in a minute")]);
-    await call("setQuota", { query, body: {} });
+    foreignKey = await teamsAndKeys(api, call, things);
   });
 
-  test("a team is deleted with force if it has something, and its keys and names end with it", async () => {
-    const team = (await call("createTeam", { body: { slug: "brief" } })).json;
-    const query = { team: "brief" };
-    const { secret: key } = (await call("createKey", { query, body: { name: "k" } })).json;
-    await call("createSandbox", { key, body: { name: "left" } });
-    await call("putDrive", { key, params: { drive: "left" }, body: {} });
-    const params = { team: "brief" };
-    const refused = await api.send("deleteTeam", { params });
-    expect([refused.status, refused.json.error.message]).toEqual([
-      409,
-      'Cannot delete team "brief": it has 1 sandbox, 1 drive; delete them first, or use force',
-    ]);
-    expect((await api.send("deleteTeam", { key, params, query: { force: true } })).status).toBe(403);
-    expect((await api.send("deleteTeam", { params: { team: "default" }, query: { force: true } })).status).toBe(409);
-    await call("deleteTeam", { params, query: { force: true } });
-    expect((await api.send("deleteTeam", { params })).status).toBe(404);
-    expect((await api.send("listSandboxes", { key })).status).toBe(401);
-    for (const name of ["brief", team.id]) {
-      expect((await api.send("listSandboxes", { query: { team: name } })).status).toBe(404);
-    }
-    expect((await call("getCapacity")).json.machines.running).toBe(1);
-    expect((await call("createTeam", { body: { slug: "brief" } })).json.id).not.toBe(team.id);
-    await call("deleteTeam", { params });
-  });
+  test("a team is deleted with force if it has something, and its keys and names end with it", () =>
+    endOfTeam(api, call));
 
   test("the audit has each change of every team, where it came from, and no secret", async () => {
     const { entries } = (await call("listAudit", { query: { team: "second", order: "asc" } })).json;
@@ -376,7 +319,7 @@ describe("valid requests", () => {
 
   test("were made to every operation of the document", () => {
     const missed = [...api.operations.keys()].filter((id) => !api.succeeded.has(id.replace(/InSandbox$/, "")));
-    expect(missed).toEqual(["deleteKey"]);
+    expect(missed).toEqual(["deleteWebhook", "deleteKey"]);
   });
 });
 
@@ -458,6 +401,7 @@ describe("the last operations", () => {
     expect((await api.send("listKeys", { key: foreignKey })).status).toBe(401);
     await call("deleteSandbox", { query: { snapshots: true } });
     await call("deleteDrive");
+    await call("deleteWebhook");
   });
 
   test("the reference page shows every operation, and loads nothing", async () => {
@@ -471,7 +415,16 @@ describe("the last operations", () => {
 
 /** all that invalid requests could change */
 async function everything(): Promise<unknown> {
-  const lists = ["listSandboxes", "listSessions", "listSnapshots", "listDrives", "listKeys", "listImages", "listTeams"];
+  const lists = [
+    "listSandboxes",
+    "listSessions",
+    "listSnapshots",
+    "listDrives",
+    "listKeys",
+    "listImages",
+    "listTeams",
+    "listWebhooks",
+  ];
   const answers = await Promise.all([...lists, "listProjects", "listPorts"].map((id) => call(id)));
   const commands = await call("listCommands");
   const files = await call("listFiles", { query: { path: "/tmp", depth: 3 } });

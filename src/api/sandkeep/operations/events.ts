@@ -12,7 +12,18 @@ import { answers, flag, operation } from "../frame/operation.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
-const topics = ["sandbox", "session", "command", "files", "snapshot", "policy", "drive", "image"] as const;
+/** the first words of the types of events */
+export const topics = [
+  "sandbox",
+  "session",
+  "command",
+  "files",
+  "snapshot",
+  "policy",
+  "drive",
+  "image",
+  "webhook",
+] as const;
 
 const event = z
   .object({

@@ -4,11 +4,11 @@
  * requested.
  */
 
-import { lookup as resolveName } from "node:dns";
 import { type IncomingMessage, request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
-import { isIP, type LookupFunction } from "node:net";
+import { isIP } from "node:net";
 import { codeOf } from "../../../base/error-code.ts";
+import { guardedLookup } from "../../../base/guarded-lookup.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { isPublic } from "../../../core/network/special-ranges.ts";
 
@@ -49,7 +49,8 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
   return new Promise((resolve, reject) => {
     const asked = (isSecure ? secureRequest : plainRequest)(url, {
       headers: { "user-agent": "sandkeep", "accept-encoding": "identity", ...headers },
-      lookup: lookupFor(mayBePrivate),
+      // Refuses a name that resolves to an address that is not public, at the moment of the connection.
+      lookup: guardedLookup((host, address) => refusalOf(host, address, mayBePrivate)),
       // A connection of its own: one that is kept may lead to an address that this request must not reach.
       agent: false,
       ...(signal && { signal }),
@@ -116,30 +117,17 @@ async function* bodyOf(
   }
 }
 
-/** refuses a name that resolves to an address that is not public, at the moment of the connection */
-function lookupFor(mayBePrivate: boolean): LookupFunction {
-  return (host, options, callback) => {
-    resolveName(host, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, []);
-      const wrong = mayBePrivate ? undefined : addresses.find(({ address }) => !isPublic(address));
-      if (wrong) return callback(privateAddress(host, wrong.address), []);
-      const [first] = addresses;
-      if (options.all) callback(null, addresses);
-      else callback(null, first?.address ?? "", first?.family);
-    });
-  };
-}
-
 function unreachable(url: URL, mayBePrivate: boolean): SandkeepError | undefined {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     return new SandkeepError("invalid", `Cannot reach "${url.host}": "${url.protocol}" is no way to a registry`);
   }
   // A host that is an address is connected to without a lookup.
-  return isIP(host) && !mayBePrivate && !isPublic(host) ? privateAddress(url.host, host) : undefined;
+  return isIP(host) ? refusalOf(url.host, host, mayBePrivate) : undefined;
 }
 
-function privateAddress(host: string, address: string): SandkeepError {
+function refusalOf(host: string, address: string, mayBePrivate: boolean): SandkeepError | undefined {
+  if (mayBePrivate || isPublic(address)) return undefined;
   const hint = "SANDKEEP_REGISTRY_PRIVATE lists registries that may lead to such addresses";
   return new SandkeepError("forbidden", `Cannot reach "${host}": ${address} is not a public address (${hint})`);
 }
