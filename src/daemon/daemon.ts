@@ -12,6 +12,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { advice, missing } from "../../scripts/host-needs.mjs";
 import { clients, conventions, keyOfToken } from "../api/default-dialect.ts";
+import { SignOuts } from "../api/kit/browser/sign-outs.ts";
 import { Drain } from "../api/kit/connection/drain.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/connection/listener.ts";
 import { clientAddress } from "../api/kit/http.ts";
@@ -394,6 +395,7 @@ async function listen(
     closing: () => !server.listening,
     limits: apiLimits(config, regionsOf(config)),
     sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
+    signOuts: new SignOuts(new DirectoryLineFiles(join(config.dataDir, "browsers")), Date.now()),
     clock: Date.now,
     logError,
     speaks,

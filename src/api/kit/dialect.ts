@@ -3,6 +3,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Core } from "../../core/core.ts";
+import type { SignOuts } from "./browser/sign-outs.ts";
 import type { Connection } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
 
@@ -85,6 +86,8 @@ export interface Service {
   domain: () => string;
   /** a signature of the text by this daemon, in hexadecimal; the same text always has the same signature */
   sign: (text: string) => string;
+  /** browser sessions that have ended; by default those of this process */
+  signOuts?: SignOuts | undefined;
   /** ms since 1970 */
   clock: () => number;
   /** called with errors that are our own fault */

@@ -39,7 +39,7 @@ import { Terminals } from "./terminals.ts";
 /** What the operations get from the daemon. */
 export type Dialect = Pick<
   Service,
-  "core" | "logError" | "limits" | "idempotency" | "domain" | "ending" | "sign" | "clock" | "publicUrl"
+  "core" | "logError" | "limits" | "idempotency" | "domain" | "ending" | "sign" | "signOuts" | "clock" | "publicUrl"
 >;
 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };

@@ -4,11 +4,13 @@ import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import type { Core } from "../../../core/core.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import type { LineFiles } from "../../../core/ports/line-files.ts";
 import { BrowserSessions, type Sender } from "./browser-sessions.ts";
+import { SignOuts } from "./sign-outs.ts";
 
 const caller = { teamId: "team_1", keyId: "key_1" };
 
-function setup(publicUrl = "http://127.0.0.1:7700") {
+function setup(publicUrl = "http://127.0.0.1:7700", signOuts?: SignOuts) {
   const state = { now: 1000, hasKey: true };
   const callerOf = async (teamId: string, keyId: string) => {
     if (state.hasKey) return { teamId, keyId };
@@ -20,6 +22,7 @@ function setup(publicUrl = "http://127.0.0.1:7700") {
     sign: (text) => createHmac("sha256", "secret").update(text).digest("hex"),
     clock: () => state.now,
     publicUrl: () => publicUrl,
+    signOuts,
   });
   const host = new URL(publicUrl).host;
   const opened = sessions.open(caller, sender({ host }));
@@ -109,4 +112,22 @@ test("a page that is left during a renewal keeps its session, with the new cooki
 test("a request with an empty Host is refused, and is no fault of the daemon", async () => {
   const { sessions, whole } = setup();
   await expect(sessions.authenticate(sender({ ...whole, host: "" }))).rejects.toThrow("no such session");
+});
+
+test("a session whose person has signed out stays so over a restart, until it would have expired", async () => {
+  const lines: string[] = [];
+  // Sign-outs use nothing else of files.
+  const files = {
+    read: () => lines,
+    appendNow: (_: string, text: string) => void lines.push(text.trimEnd()),
+  } as unknown as LineFiles;
+  const { sessions, whole } = setup(undefined, new SignOuts(files));
+  sessions.close(sender(whole));
+  const restarted = setup(undefined, new SignOuts(files, 2000)).sessions;
+  await expect(restarted.authenticate(sender(whole))).rejects.toThrow("has ended");
+  const [nonce = ""] = lines[0]?.split(" ").slice(1) ?? [];
+  expect([new SignOuts(files, 1000 + 13 * 3600_000).has(nonce), new SignOuts(files, 2000).has(nonce)]).toEqual([
+    false,
+    true,
+  ]);
 });

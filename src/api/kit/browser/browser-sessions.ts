@@ -8,15 +8,15 @@
  * Neither is of use alone: cookies reach other ports and sibling host names of the same machine, where code of sandboxes
  * may answer, but the storage of our origin does not. A request that changes something, and every WebSocket, must also
  * come from a page of our own origin. Both values are signatures of this daemon, so sessions survive its restart. They
- * end with their key.
+ * end with their key, and when their person signs out (sign-outs.ts).
  */
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
-import { keepLast } from "../../../base/bounded-map.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Caller } from "../../../core/model/sandbox.ts";
 import type { Service } from "../dialect.ts";
+import { SignOuts } from "./sign-outs.ts";
 
 /** What of a request tells who sends it; header names in lower case. */
 export interface Sender {
@@ -36,16 +36,19 @@ const bindingProtocol = /(?:^|,)\s*sandkeep\.session\.([0-9a-f]{16,256})\s*(?:,|
 
 /** longest time without a visit, in ms */
 const longestIdle = 12 * 3600 * 1000;
-const mostSignedOut = 10_000;
 
 const claims = z.strictObject({ team: z.string(), key: z.string(), until: z.number(), nonce: z.string() });
 type Claims = z.output<typeof claims>;
 
-export class BrowserSessions {
-  readonly #service: Pick<Service, "core" | "sign" | "clock" | "publicUrl">;
+type Needed = Pick<Service, "core" | "sign" | "clock" | "publicUrl" | "signOuts">;
 
-  constructor(service: Pick<Service, "core" | "sign" | "clock" | "publicUrl">) {
+export class BrowserSessions {
+  readonly #service: Needed;
+  readonly #signOuts: SignOuts;
+
+  constructor(service: Needed) {
     this.#service = service;
+    this.#signOuts = service.signOuts ?? signOutsOfProcess;
   }
 
   /** whether a request names a session instead of a key */
@@ -85,8 +88,8 @@ export class BrowserSessions {
 
   /** ends the session of a request; returns a Set-Cookie header that removes the cookie */
   close(sender: Sender): string {
-    signedOut.set(this.#claimsOf(sender).nonce, true);
-    keepLast(signedOut, mostSignedOut);
+    // Until the last of its cookies has expired, which may have been renewed just now.
+    this.#signOuts.add(this.#claimsOf(sender).nonce, this.#service.clock() + longestIdle);
     return this.#setCookie(sender, "", 0);
   }
 
@@ -112,7 +115,7 @@ export class BrowserSessions {
       .find(({ nonce }) => same(binding, this.#bindingFor(nonce)));
     if (found === undefined) throw refused("there is no such session");
     if (found.until <= this.#service.clock()) throw refused("the session has expired");
-    if (signedOut.has(found.nonce)) throw refused("the session has ended");
+    if (this.#signOuts.has(found.nonce)) throw refused("the session has ended");
     return found;
   }
 
@@ -142,8 +145,8 @@ export class BrowserSessions {
   }
 }
 
-/** sessions whose people have signed out before they expired, of every instance in this process */
-const signedOut = new Map<string, true>();
+/** of all services without sign-outs of their own */
+const signOutsOfProcess = new SignOuts();
 
 /** the sender of a web request */
 export function senderOf({ method, headers }: Request): Sender {
