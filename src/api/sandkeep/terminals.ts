@@ -24,7 +24,7 @@ import type { Caller } from "../../core/model/sandbox.ts";
 import { requireChange } from "../../core/model/scope.ts";
 import { BrowserSessions } from "../kit/browser/browser-sessions.ts";
 import { TerminalInput, taken } from "../kit/connection/terminal.ts";
-import { WebSockets } from "../kit/connection/websockets.ts";
+import { closingReason, WebSockets } from "../kit/connection/websockets.ts";
 import { InvalidInput, jsonOf, parsed, requireText } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { statuses } from "../kit/refusal.ts";
@@ -152,7 +152,7 @@ export class Terminals {
       // A command that has just ended has no size.
       if (isSandkeepError(error, "gone")) return;
       const { error: refusal } = errorLine(error, logError);
-      connection.close(closing.invalid, refusal.message.slice(0, 100));
+      connection.close(closing.invalid, closingReason(refusal.message));
     }
   }
 }

@@ -9,6 +9,7 @@ import type { RunSpec } from "../../../core/commands/commands.ts";
 import type { Core } from "../../../core/core.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Caller, Command } from "../../../core/model/sandbox.ts";
+import { closingReason } from "./websockets.ts";
 
 export interface TerminalWire {
   core: Pick<Core, "commands">;
@@ -134,7 +135,7 @@ export class Terminal {
     try {
       wanted = this.#wire.read(data.toString());
     } catch (error) {
-      connection.close(closing.invalid, this.#wire.sentenceOf(error).slice(0, 100));
+      connection.close(closing.invalid, closingReason(this.#wire.sentenceOf(error)));
       return;
     }
     // A client that reconnects may send "start" again: then only the size of the running command changes.

@@ -6,6 +6,8 @@ import { type WebSocket, WebSocketServer } from "ws";
 
 const longestMessage = 1 << 20;
 const pingEvery = 30_000;
+/** most bytes of the reason in a closing frame; the protocol allows 123 */
+const mostReason = 120;
 
 export class WebSockets {
   readonly #server = new WebSocketServer({ noServer: true, maxPayload: longestMessage, clientTracking: false });
@@ -21,6 +23,13 @@ export class WebSockets {
     socket.on("error", () => undefined);
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
   }
+}
+
+/** the sentence as far as a closing frame has room for it: a longer one, in bytes, is an exception */
+export function closingReason(sentence: string): string {
+  const cut = Buffer.from(sentence).subarray(0, mostReason);
+  // What is left of a character at the end is shown as U+FFFD.
+  return cut.toString().replace(/\uFFFD+$/u, "");
 }
 
 /** closes a connection that does not answer a ping */
