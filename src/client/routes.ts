@@ -87,6 +87,8 @@ export const routes: Routes = {
   deleteKey: "DELETE /keys/{key}",
   getQuota: "GET /quota",
   setQuota: "PUT /quota",
+  getKeyQuota: "GET /keys/{key}/quota",
+  setKeyQuota: "PUT /keys/{key}/quota",
   listAudit: "GET /audit",
   getCapacity: "GET /host/capacity",
   getDiagnosis: "GET /host/doctor",

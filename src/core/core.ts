@@ -110,6 +110,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const samples = new Samples(context);
   const sessions = new Sessions({
     context,
+    quotas,
     samples,
     activity,
     endings,

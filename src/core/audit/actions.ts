@@ -288,7 +288,12 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     deleteKey: onThing("key.delete"),
   },
   teams: { delete: onThing("team.delete") },
-  quotas: { get: unrecorded, set: { name: "quota.set", about: () => ({}) } },
+  quotas: {
+    get: unrecorded,
+    set: { name: "quota.set", about: () => ({}) },
+    getOfKey: unrecorded,
+    setOfKey: onThing("quota.set"),
+  },
   host: { vitals: unrecorded, diagnosis: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
 };
 

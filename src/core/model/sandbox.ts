@@ -15,7 +15,7 @@ export interface Team {
   deletedAt?: number;
 }
 
-/** How much of the host a team may use; a limit that is not set does not exist. */
+/** How much of the host a team, or the sandboxes of a key, may use; a limit that is not set does not exist. */
 export interface Quota {
   /** that run or are paused */
   sandboxes?: number;
@@ -24,7 +24,9 @@ export interface Quota {
   memory?: number;
   /** new sandboxes and forks within a minute, also those that have ended */
   createsPerMinute?: number;
-  /** MiB on the disk of the images that belong to it */
+  /** MiB on the disk of sandboxes that run or are paused, and of all snapshots */
+  disk?: number;
+  /** MiB on the disk of the images that belong to it; of a team only */
   imageDisk?: number;
 }
 

@@ -51,6 +51,10 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords, Web
   insertKey(key: ApiKey): Promise<void>;
   findKey(hash: string): Promise<ApiKey | undefined>;
   listKeys(teamId: string): Promise<ApiKey[]>;
+  /** of any team */
+  getKey(id: string): Promise<ApiKey | undefined>;
+  /** replaces the quota of a key */
+  setKeyQuota(id: string, quota: Quota): Promise<void>;
   /** undefined if the team has no such key */
   renameKey(teamId: string, id: string, name: string): Promise<ApiKey | undefined>;
   /** stores the time of its last use */
@@ -149,6 +153,8 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords, Web
   updateSnapshot(id: string, changes: SnapshotChanges): Promise<Snapshot | undefined>;
   listSnapshots(query: SnapshotQuery): Promise<Page<Snapshot>>;
   countSnapshots(query: CountQuery): Promise<number>;
+  /** the sum of the sizes of snapshots that are not deleted; with `keyId`, of sandboxes that this key made */
+  snapshotBytes(query: { teamId?: string; keyId?: string }): Promise<number>;
   /** snapshots of this sandbox that are not deleted, newest first */
   snapshotsOf(sandboxId: string): Promise<Snapshot[]>;
   /** children in order of creation, deleted ones included */
@@ -207,6 +213,8 @@ export interface ApiKey {
   admin?: boolean;
   /** accurate to about a minute */
   lastUsedAt?: number;
+  /** what the sandboxes that it made may use */
+  quota?: Quota;
 }
 
 /** fields to replace; undefined clears */

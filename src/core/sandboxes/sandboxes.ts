@@ -253,6 +253,7 @@ export class Sandboxes {
   async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
     const { session } = await this.get(owner, name);
     const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
+    if (machine) await this.#options.quotas.requireDisk(session);
     if (machine) await this.#options.captures.forFork({ session, machine, name: snapshotName, refusal: notRunning });
     return this.fork(owner, name, changes);
   }
@@ -309,7 +310,7 @@ export class Sandboxes {
   ) {
     using _ = await this.#deletions.whenThereIsRoom(async () => {
       this.#options.boots.requireRoom();
-      return this.#options.quotas.reserve(session, { creates: true });
+      return this.#options.quotas.reserve(session, sandbox, { creates: true });
     });
     const { store, now, logError } = this.#context;
     const running = await this.#options.boots.boot(sandbox, session, {
@@ -350,7 +351,7 @@ export class Sandboxes {
       this.#options.boots.requireRoom();
       const configured = timeout === undefined ? sandbox : { ...sandbox, timeout };
       const next = sessionOf(configured, this.#context.ids.session(), this.#context.now(), snapshot);
-      using _ = await this.#options.quotas.reserve(next);
+      using _ = await this.#options.quotas.reserve(next, sandbox);
       // another caller was faster: use its session
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
       this.#options.transitions.begun(next);

@@ -1,6 +1,7 @@
 /** Sessions by id: every key of the owning team may use them. */
 
 import type { FairSemaphore } from "../../base/concurrency/fair-semaphore.ts";
+import type { Quotas } from "../access/quotas.ts";
 import { askToEnd } from "../commands/image-command.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
@@ -32,6 +33,7 @@ export interface SessionsOptions {
   /** resolves when the session's boot has succeeded or failed */
   booted: (sessionId: string) => Promise<void>;
   samples: Samples;
+  quotas: Pick<Quotas, "requireDisk">;
   /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
 }
@@ -247,6 +249,7 @@ export class Sessions {
       return { snapshot, session };
     };
     const session = await this.get(caller, id);
+    await this.#options.quotas.requireDisk(session);
     const machine = session.state === "paused" ? this.#context.runtime.machine(id) : undefined;
     return machine ? take({ session, machine }) : this.use(caller, id, take);
   }

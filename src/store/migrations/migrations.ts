@@ -26,6 +26,7 @@ import { up as audit } from "./0016-audit.ts";
 import { up as madeBy } from "./0017-made-by.ts";
 import { up as deletedTeams } from "./0018-deleted-teams.ts";
 import { up as webhooks } from "./0019-webhooks.ts";
+import { up as keyQuotas } from "./0020-key-quotas.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -51,6 +52,7 @@ export const migrations: Migrations = {
   "0017-made-by": madeBy,
   "0018-deleted-teams": deletedTeams,
   "0019-webhooks": webhooks,
+  "0020-key-quotas": keyQuotas,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

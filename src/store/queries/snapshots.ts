@@ -18,6 +18,7 @@ type SnapshotStore = Pick<
   | "updateSnapshot"
   | "listSnapshots"
   | "countSnapshots"
+  | "snapshotBytes"
   | "snapshotsOf"
   | "snapshotChildren"
   | "dueSnapshots"
@@ -97,6 +98,31 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       const read = (position: Position | undefined, limit: number) =>
         readByCreation<Row<Snapshot>>(db, "snapshots", query, { wanted, position, limit, more });
       return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
+    },
+
+    async snapshotBytes({ teamId, keyId }) {
+      // Ids have `_`, which stands for any character.
+      const ofKey = keyId === undefined ? undefined : `%"keyId":"${keyId.replaceAll(/[%_!]/g, "!$&")}"%`;
+      const { bytes } = await db
+        .selectFrom("snapshots")
+        .select((eb) => eb.fn.sum<number | string | null>("size_bytes").as("bytes"))
+        .where(isThere)
+        .where((eb) => eb.and(teamId === undefined ? [] : [eb("team_id", "=", teamId)]))
+        .where((eb) =>
+          eb.and(
+            ofKey === undefined
+              ? []
+              : [
+                  eb(
+                    "sandbox_id",
+                    "in",
+                    eb.selectFrom("sandboxes").select("id").where(sql<boolean>`made_by like ${ofKey} escape '!'`),
+                  ),
+                ],
+          ),
+        )
+        .executeTakeFirstOrThrow();
+      return Number(bytes ?? 0);
     },
 
     countSnapshots: (query) => runs.count("snapshots", query),

@@ -21,6 +21,8 @@ type TeamStore = Pick<
   | "insertKey"
   | "findKey"
   | "listKeys"
+  | "getKey"
+  | "setKeyQuota"
   | "renameKey"
   | "touchKey"
   | "deleteKey"
@@ -41,6 +43,7 @@ const keys = mapping<ApiKey>({
   expiresAt: "whole",
   admin: "flag",
   lastUsedAt: "whole",
+  quota: "json",
 });
 
 export function teamStore(db: Database): TeamStore {
@@ -144,6 +147,12 @@ export function teamStore(db: Database): TeamStore {
         db.selectFrom("api_keys").selectAll().where("team_id", "=", teamId).orderBy("created_at").orderBy("id"),
         keys.toValue,
       ),
+
+    getKey: (id) => first(db.selectFrom("api_keys").selectAll().where("id", "=", id), keys.toValue),
+
+    setKeyQuota: durable(async (id, quota) => {
+      await db.updateTable("api_keys").set(keys.toChanges({ quota })).where("id", "=", id).execute();
+    }),
 
     renameKey: durable((teamId, id, name) =>
       first(

@@ -26,6 +26,20 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.getSnapshot("snap_none")).toBeUndefined();
     });
 
+    test("the sizes of kept snapshots are summed, of a team and of the sandboxes of one key", async () => {
+      const { store } = host();
+      expect(await store.snapshotBytes({ teamId: "team_none" })).toBe(0);
+      const pair = await newSandbox(store, { madeBy: { keyId: "key_a_1", wire: "x" } });
+      const { teamId, projectId } = pair.sandbox;
+      const other = await newSandbox(store, { owner: { teamId, projectId }, madeBy: { keyId: "key_aB1" } });
+      await store.insertSnapshot(snapshotOf(pair, { sizeBytes: 3 }));
+      await store.insertSnapshot(snapshotOf(pair, { sizeBytes: 4, state: "deleted" }));
+      await store.insertSnapshot(snapshotOf(other, { sizeBytes: 10 }));
+      expect(await store.snapshotBytes({ teamId })).toBe(13);
+      expect(await store.snapshotBytes({ teamId, keyId: "key_a_1" })).toBe(3);
+      expect(await store.snapshotBytes({ teamId, keyId: "key_aB1" })).toBe(10);
+    });
+
     test("an update replaces the given fields and clears those given as undefined", async () => {
       const { store } = host();
       const snapshot = snapshotOf(await newSandbox(store), { expiration: 5, expiresAt: noon + 5 });

@@ -32,6 +32,17 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.findTeam(team.id)).toEqual({ ...team, quota: { vcpus: 2.5, memory: 1024 } });
     });
 
+    test("a key is found by its id, and has the quota that was set last", async () => {
+      const { store } = host();
+      const { teamId } = await newOwner(store);
+      const key = { id: unique("key_"), teamId, name: "k", hash: unique("hash-"), hint: "abcd", createdAt: noon };
+      await store.insertKey(key);
+      await store.setKeyQuota(key.id, { sandboxes: 1 });
+      await store.setKeyQuota(key.id, { vcpus: 1.5, disk: 7 });
+      expect(await store.getKey(key.id)).toEqual({ ...key, quota: { vcpus: 1.5, disk: 7 } });
+      expect(await store.getKey("key_none")).toBeUndefined();
+    });
+
     test("a deleted team is found by no name, its slug is free, and its keys are gone", async () => {
       const { store } = host();
       const { teamId, projectId } = await newOwner(store);

@@ -42,6 +42,13 @@ export async function teamsAndKeys(api: DocumentClient, call: Call, things: Reco
   const admin = { name: "x", admin: true };
   expect((await api.send("createKey", { key: foreignKey, body: admin })).status).toBe(403);
   await call("deleteSandbox", { query, params: { sandbox: "theirs" } });
+  await call("setQuota", { query, body: {} });
+  const keyQuota = { query, body: { sandboxes: 0 } };
+  expect((await call("setKeyQuota", keyQuota)).json).toMatchObject({ limits: { sandboxes: 0, disk: null } });
+  const ofKey = await api.send("createSandbox", { key: foreignKey, body: { name: "of-key" } });
+  expect([ofKey.status, ofKey.json.error.message]).toEqual([429, expect.stringContaining(`key "${things.key}"`)]);
+  expect((await call("getKeyQuota", { key: foreignKey })).json.use.sandboxes).toBe(0);
+  await call("setKeyQuota", { query, body: {} });
   await call("setQuota", { query, body: { createsPerMinute: 0 } });
   const tooOften = await api.send("createSandbox", { key: foreignKey, body: { name: "again" } });
   expect([tooOften.status, tooOften.json.error.message]).toEqual([429, expect.stringContaining("in a minute")]);
