@@ -4,13 +4,13 @@
  * may still grow, and writes to a file session of its own. unpack-in-thread.ts starts it.
  */
 
-import { read } from "node:fs";
-import { promisify } from "node:util";
+import { readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { Type } from "../../../protocols/guest-frames.ts";
 import { openFiles } from "../guest-wire/channel.ts";
 import { errnoOf, withoutFolders } from "../guest-wire/failure.ts";
+import { inflated } from "./inflate.ts";
 import { type LayerDigests, unpackTar } from "./layer-tar.ts";
 
 /** The thread's task. */
@@ -35,8 +35,7 @@ export type FromThread =
 
 /** bytes between two messages about them */
 const reportEvery = 8 << 20;
-const pieceLength = 1 << 20;
-const readAt = promisify(read);
+const pieceLength = 256 << 10;
 
 if (parentPort) await main(parentPort);
 
@@ -55,7 +54,8 @@ async function main(port: NonNullable<typeof parentPort>): Promise<void> {
         [taken.plain, taken.packed] = [0, 0];
       };
       const limits = { take: take("plain"), takePacked: take("packed") };
-      const done = await unpackTar(files, layer, { source: growing(port, file), onto, limits });
+      const plain = (packed: AsyncIterable<Uint8Array>) => inflated(packed, () => files.flushed());
+      const done = await unpackTar(files, layer, { source: growing(port, file), onto, limits, plain });
       tell({ type: "taken", ...taken });
       tell({ type: "done", ...done });
     } finally {
@@ -77,6 +77,7 @@ async function* growing(
 ): AsyncGenerator<Uint8Array> {
   let known: ToThread = { length: 0, isWhole: false };
   let wake = () => {};
+  const piece = Buffer.allocUnsafeSlow(pieceLength);
   port.on("message", (message: ToThread) => {
     known = message;
     wake();
@@ -92,11 +93,11 @@ async function* growing(
       });
       continue;
     }
-    const length = Math.min(pieceLength, now.length - at);
-    const { bytesRead, buffer } = await readAt(fd, Buffer.allocUnsafe(length), 0, length, start + at);
+    // Nothing else of this thread waits, and what was just written is in memory.
+    const bytesRead = readSync(fd, piece, 0, Math.min(pieceLength, now.length - at), start + at);
     if (bytesRead === 0)
       throw new SandkeepError("invalid", "Cannot import the image: a layer changed while it was read");
     at += bytesRead;
-    yield buffer.subarray(0, bytesRead);
+    yield piece.subarray(0, bytesRead);
   }
 }
