@@ -107,6 +107,7 @@ interface Image {
 type Line =
   | { type: "waiting" | "cached" }
   | { type: "note"; message: string }
+  | { type: "pulling"; image: string; received: number; total: number }
   | { type: "step"; stage: string; index: number; total: number; text: string }
   | { type: "output"; stream: "stdout" | "stderr"; text: string }
   | { type: "done"; took: number }
@@ -234,6 +235,10 @@ class PlainProgress {
     this.#isInLine = false;
     if (line.type === "waiting") this.#write("waiting for other builds\n");
     if (line.type === "note") this.#write(`note: ${plain(line.message)}\n`);
+    if (line.type === "pulling") {
+      const [received, total] = [line.received, line.total].map((bytes) => (bytes / 1e6).toFixed(1));
+      this.#write(`pulling ${plain(line.image)}: ${received} of ${total} MB\n`);
+    }
     if (line.type === "cached") this.#isCached = true;
     if (line.type === "step") {
       this.#isCached = false;

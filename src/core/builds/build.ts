@@ -41,6 +41,8 @@ import { baseKey, stepKey } from "./step-keys.ts";
 /** What a build reports to its caller. */
 export type BuildEvent =
   | { type: "note"; message: string }
+  /** how much of an image that the build begins with has arrived, in bytes: at the first byte and at each tenth */
+  | { type: "pulling"; image: string; received: number; total: number }
   /** `index` counts from 1 */
   | { type: "step"; stage: string; index: number; total: number; text: string; line?: number | undefined }
   | { type: "output"; stream: "stdout" | "stderr"; text: string }

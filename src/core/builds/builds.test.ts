@@ -5,6 +5,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import type { Context } from "../context.ts";
 import type { Owner } from "../model/sandbox.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
+import type { Images } from "../ports/images.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import { Builds } from "./builds.ts";
 
@@ -14,7 +15,7 @@ const owner: Owner = { teamId: "team_a", projectId: "project" };
 const other: Owner = { teamId: "team_b", projectId: "project" };
 
 /** a runtime that keeps nothing: only what is refused, and when it ends, matters here */
-function builds(): Builds {
+function builds(registry: Partial<Pick<Images, "pull">> = {}): Builds {
   const image = { name: "made", owner: "team_a", layers: [] };
   const imageBuilds = {
     receive: async (_: unknown, closed: () => void) => ({ close: async () => closed() }) as BuildContext,
@@ -25,10 +26,12 @@ function builds(): Builds {
     scratch: async () => "scratch",
     keepUpload: async (_: string, tar: AsyncIterable<Uint8Array>) => void (await Array.fromAsync(tar)),
   };
-  const runtime = { requireRoom: () => undefined, images: { get: async () => image }, imageBuilds };
+  const here = { get: async () => (registry.pull ? undefined : image), list: async () => [], ...registry };
+  const runtime = { requireRoom: () => undefined, images: here, imageBuilds };
   const limits = { defaultVcpus: 1, buildCacheRetention: 0 };
   // Builds use only these parts of it.
-  const context = { runtime, limits, now: Date.now, logError: () => undefined } as unknown as Context;
+  const pullPolicy = "missing";
+  const context = { runtime, limits, now: Date.now, logError: () => undefined, pullPolicy } as unknown as Context;
   return new Builds(context, { withImageDisk: (_team, _bytes, make) => make() });
 }
 
@@ -111,4 +114,29 @@ test("a build that waits for its turn closes its context as soon as its client l
   await expect(waiting.next()).rejects.toThrow("it left");
   expect(close).toHaveBeenCalledOnce();
   await all.close();
+});
+
+test("a build says how much of its base has arrived, and ends at once if its client leaves meanwhile", async () => {
+  const gate = Promise.withResolvers<void>();
+  const all = builds({
+    async pull(_name, _team, { progress } = {}) {
+      for (let received = 0; received <= 500; received++) progress?.({ received, total: 1000 });
+      await gate.promise;
+      return undefined;
+    },
+  });
+  const lines = await all.build(owner, { images: ["far:1"], plan: talkative });
+  const heard = [];
+  for (let count = 0; count < 6; count++) heard.push((await lines.next()).value);
+  expect(heard.map((line) => (line?.type === "pulling" ? `${line.image} ${line.received}` : line))).toEqual([
+    "far:1 0",
+    "far:1 100",
+    "far:1 200",
+    "far:1 300",
+    "far:1 400",
+    "far:1 500",
+  ]);
+  // The pull is still waiting.
+  await lines.return(undefined);
+  gate.resolve();
 });

@@ -9,6 +9,7 @@ import { sha256Of } from "../../base/sha256.ts";
 import type { Quotas } from "../access/quotas.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
 import { resolveBase, type WantedImage, wantedImage } from "../images/images.ts";
+import { eachTenth } from "../images/pull-reports.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
@@ -259,7 +260,7 @@ export class Builds {
       const others = () => runtime.imageBuilds.diskOf(teamId, { without: spec.name });
       await this.#quotas.withImageDisk(teamId, others, async () => undefined);
     }
-    const found = await this.#resolve(teamId, spec.images);
+    const found = await this.#resolve(teamId, spec.images, signal, tell);
     const plan = spec.plan(new Map([...found].map(([name, image]) => [name, settingsOf(image)])));
     const network = spec.networkPolicy ?? allowAll;
     machineNetwork(network);
@@ -296,13 +297,26 @@ export class Builds {
     throw new SandkeepError("invalid", "the files to copy were not uploaded");
   }
 
-  async #resolve(teamId: string, names: BuildSpec["images"]): Promise<Map<string, ImageInfo>> {
+  /** the images that a build begins with, pulled if need be; a pull goes on for others when this build is aborted */
+  async #resolve(
+    teamId: string,
+    names: BuildSpec["images"],
+    signal: AbortSignal,
+    tell: (event: BuildProgress) => Promise<void>,
+  ): Promise<Map<string, ImageInfo>> {
     const found = new Map<string, ImageInfo>();
     for (const each of names) {
       const plain = typeof each === "string" ? wantedImage(each) : each;
       const { name } = plain;
-      const base = await resolveBase(this.#context, { teamId }, { image: plain });
-      const image = await this.#context.runtime.images.get(base.image);
+      let told: Promise<void> = Promise.resolve();
+      const pulling = eachTenth((progress) => {
+        told = told.then(() => tell({ type: "pulling", image: name, ...progress }));
+        told.catch(() => undefined);
+      });
+      const base = await unlessAborted(resolveBase(this.#context, { teamId }, { image: plain, pulling }), signal);
+      await told;
+      signal.throwIfAborted();
+      const image = base && (await this.#context.runtime.images.get(base.image));
       if (!image) throw new SandkeepError("not-found", `Cannot build the image: the image "${name}" was just deleted`);
       found.set(name, image);
     }

@@ -10,6 +10,17 @@ import { resolveBase, type WantedBase } from "./images.ts";
 
 const steps = 10;
 
+/** calls `report` at the first byte and at each tenth of a pull */
+export function eachTenth(report: (progress: PullProgress) => void): (progress: PullProgress) => void {
+  let reached = -1;
+  return (progress) => {
+    const step = progress.total > 0 ? Math.floor((progress.received * steps) / progress.total) : 0;
+    if (step <= reached) return;
+    reached = step;
+    report(progress);
+  };
+}
+
 export class PullReports {
   readonly #context: Context;
   /** projects and images that have events now */
@@ -38,16 +49,17 @@ export class PullReports {
     const key = `${projectId} ${image}`;
     const isFirst = !this.#reported.has(key);
     if (isFirst) this.#reported.add(key);
-    let reached = -1;
+    let isPulled = false;
+    const publish = eachTenth((progress) => {
+      isPulled = true;
+      this.#context.events.publish(projectId, { type: "image.pulling", image, ...progress });
+    });
     try {
       const result = await work((progress) => {
         told?.(progress);
-        const step = progress.total > 0 ? Math.floor((progress.received * steps) / progress.total) : 0;
-        if (!isFirst || step <= reached) return;
-        reached = step;
-        this.#context.events.publish(projectId, { type: "image.pulling", image, ...progress });
+        if (isFirst) publish(progress);
       });
-      if (reached >= 0) this.#context.events.publish(projectId, { type: "image.pulled", image });
+      if (isPulled) this.#context.events.publish(projectId, { type: "image.pulled", image });
       return result;
     } finally {
       if (isFirst) this.#reported.delete(key);

@@ -125,6 +125,11 @@ export class TemplateRuns {
   }
 }
 
+function pullLine({ image, received, total }: Extract<BuildProgress, { type: "pulling" }>): string {
+  const megabytes = (bytes: number) => (bytes / 1e6).toFixed(1);
+  return `Pulling ${image}: ${megabytes(received)} of ${megabytes(total)} MB`;
+}
+
 /** Turns the events of a build into lines of its log. */
 class Log {
   /** the step that runs, counted without the prelude; 0 is what precedes the steps, undefined what follows them */
@@ -156,6 +161,7 @@ class Log {
       await this.#add("info", `[start] ${event.text}`);
     } else if (event.type === "note") await this.#add("warn", event.message);
     else if (event.type === "waiting") await this.#add("info", "Waiting for other builds to end");
+    else if (event.type === "pulling") await this.#add("info", pullLine(event));
     else if (event.type === "cached") await this.#add("debug", "This step is cached");
     else if (event.type === "done") await this.#add("debug", `Done in ${event.took} ms`);
     else await this.#add("info", "The image is built");

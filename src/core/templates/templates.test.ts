@@ -33,6 +33,7 @@ async function made(events: () => AsyncGenerator<BuildProgress>) {
 }
 
 async function* fine(): AsyncGenerator<BuildProgress> {
+  yield { type: "pulling", image: "app:1", received: 2_500_000, total: 10_000_000 };
   yield { type: "step", stage: "s", index: 1, total: 2, text: "WORKDIR /home/user" };
   yield { type: "step", stage: "s", index: 2, total: 2, text: "RUN true" };
   yield { type: "output", stream: "stdout", text: "one\ntw" };
@@ -57,6 +58,7 @@ test("a build that is ready has its tags and the lines that it printed, each who
   const { build: ready, lines } = await templates.log(owner, template.id, query);
   expect(ready.state).toBe("ready");
   expect(lines.map(({ level, message, step }) => `${level} ${message} ${step}`)).toEqual([
+    "info Pulling app:1: 2.5 of 10.0 MB 0",
     "info [1/1] RUN true 1",
     "info one 1",
     "warn bad 1",

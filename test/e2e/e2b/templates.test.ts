@@ -424,7 +424,9 @@ test("a build that the daemon does not survive has failed and says so; what was 
   const folder = await tempDir();
   await writeFile(join(folder, "a.txt"), "copied\n");
   const pulled = Template({ fileContextPath: folder }).fromImage(`${registry.host}/team/app:v1`).copy("a.txt", "a.txt");
-  await Template.build(pulled, "pulled");
+  const lines: string[] = [];
+  await Template.build(pulled, "pulled", { onBuildLogs: ({ message }) => void lines.push(message) });
+  expect(lines.join("\n")).toMatch(/Pulling .*team\/app:v1: \d+\.\d of \d+\.\d MB/);
   const small = await Sandbox.create("pulled");
   expect([await small.files.read("/from-registry"), await small.files.read("a.txt")]).toEqual(["pulled\n", "copied\n"]);
   await small.kill();
