@@ -23,6 +23,7 @@ test("commands, terminals, contexts and paused sandboxes go on, and clients find
   await sandbox.runCode("import os; kept = os.getcwd()", { context });
   const { promise: watchEnd, resolve: onExit } = Promise.withResolvers<Error | undefined>();
   await sandbox.files.watchDir("/home/user", () => undefined, { onExit, timeoutMs: 0 });
+  const { watcherId } = await filesystem(sandbox, "CreateWatcher", { path: "/home/user" });
   const cut = [
     sandbox.runCode("while True: pass", { context, timeoutMs: 0 }).then(String, String),
     ...[held, command, ending, shell].map((handle) => handle.wait().then(String, String)),
@@ -64,6 +65,11 @@ test("commands, terminals, contexts and paused sandboxes go on, and clients find
   await sandbox.files.write("seen", "");
   await expect.poll(() => seen).toContain("seen");
   await watcher.stop();
+  // The watcher that a client polls is gone, and it is told to watch again.
+  expect(await filesystem(sandbox, "GetWatcherEvents", { watcherId })).toMatchObject({
+    code: "not_found",
+    message: expect.stringMatching(/not found: .*ended with the daemon that had it; watch again/),
+  });
 
   const resumed = await Sandbox.connect(paused.sandboxId);
   const goesOn = await resumed.commands.connect(held.pid);
@@ -90,6 +96,18 @@ test("a kill that the daemon's death cuts off may be repeated, and ends the sand
   }
   expect(await Sandbox.list().nextItems()).toEqual([]);
 });
+
+/** a call of envd that only the Python SDK makes */
+async function filesystem(sandbox: Sandbox, method: string, message: object): Promise<Record<string, unknown>> {
+  const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string };
+  const headers = {
+    ...{ "content-type": "application/json", "e2b-sandbox-id": sandbox.sandboxId },
+    ...{ "e2b-sandbox-port": "49983", "x-access-token": envdAccessToken },
+  };
+  const url = `${daemon().url}/filesystem.Filesystem/${method}`;
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(message) });
+  return (await answer.json()) as Record<string, unknown>; // envd answers in objects
+}
 
 /** whether a process of the host has this command line */
 function isRunning(line: string): boolean {

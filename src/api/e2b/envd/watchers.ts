@@ -81,7 +81,8 @@ export class Watchers {
   #find(sessionId: string, id: string): Watcher {
     const watcher = this.#all.get(id);
     if (watcher?.sessionId === sessionId) return watcher;
-    throw new ConnectError("not_found", `watcher with id '${id.slice(0, 64)}' not found`);
+    const why = "it was removed, was not asked for an hour, or ended with the daemon that had it; watch again";
+    throw new ConnectError("not_found", `watcher with id '${id.slice(0, 64)}' not found: ${why}`);
   }
 
   #sweep(): void {

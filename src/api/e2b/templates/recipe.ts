@@ -87,7 +87,9 @@ class StepPlanner {
     if (!Object.hasOwn(this.#actions, word)) throw wrong(number, `there is no step "${type}"`);
     // An own key of the table, which was just checked.
     const action = this.#actions[word as Word]({ args: args ?? [], number, filesHash: filesHash ?? undefined });
-    return { text: `${word} ${(args ?? []).join(" ")}`.trim(), action, ...(force && { force }) };
+    // The second word of RUN is its user, which is no part of the command.
+    const words = word === "RUN" ? (args ?? []).slice(0, 1) : (args ?? []);
+    return { text: `${word} ${words.join(" ")}`.trim(), action, ...(force && { force }) };
   }
 
   readonly #actions: Record<Word, (step: Given) => BuildAction> = {
