@@ -7,7 +7,17 @@ interface Recipe {
   name: string;
   /** Debian packages besides those that every sandbox has */
   packages: readonly string[];
+  /** symbolic links, each path with its target */
+  links?: Readonly<Record<string, string>>;
+  /** files below /etc, by their path there */
+  etc?: Readonly<Record<string, { text: string }>>;
 }
+
+/** no page and no question of Firefox's own before the page that a program asked for */
+const firefoxPolicies = {
+  ...{ DontCheckDefaultBrowser: true, DisableTelemetry: true, DisableAppUpdate: true },
+  ...{ OverrideFirstRunPage: "", OverridePostUpdatePage: "" },
+};
 
 export const recipes: readonly Recipe[] = [
   { operand: "debian", name: "debian", packages: [] },
@@ -25,6 +35,55 @@ export const recipes: readonly Recipe[] = [
       "python3-requests",
       "python3-bs4",
     ],
+  },
+  {
+    operand: "desktop",
+    // The template that clients of the desktop ask for, and the programs that they start in it.
+    name: "desktop",
+    packages: [
+      "xvfb",
+      "x11-utils",
+      "x11-xserver-utils",
+      "x11vnc",
+      "novnc",
+      "net-tools",
+      "xdotool",
+      "xclip",
+      "scrot",
+      "ffmpeg",
+      "xdg-utils",
+      "desktop-file-utils",
+      "dbus-x11",
+      "libgtk-3-bin",
+      "xfce4",
+      "xfce4-terminal",
+      "mousepad",
+      "ristretto",
+      "galculator",
+      "adwaita-icon-theme",
+      "fonts-dejavu-core",
+      "fonts-noto-color-emoji",
+      "firefox-esr",
+      "chromium",
+    ],
+    links: {
+      "/opt/noVNC": "/usr/share/novnc",
+      "/usr/share/novnc/index.html": "vnc.html",
+      // The names that the vendor's documents launch.
+      "/usr/share/applications/firefox.desktop": "firefox-esr.desktop",
+      "/usr/share/applications/google-chrome.desktop": "chromium.desktop",
+    },
+    etc: {
+      // Chromium's own sandbox needs namespaces that a program in here cannot make.
+      "chromium.d/in-a-sandbox": {
+        text: 'export CHROMIUM_FLAGS="$CHROMIUM_FLAGS --no-sandbox --test-type --no-first-run"\n',
+      },
+      // Typing a character that is not ASCII needs a locale that has it.
+      "profile.d/utf-8.sh": { text: '[ -n "$LANG" ] || export LANG=C.UTF-8\n' },
+      // A message bus does not start without one.
+      "machine-id": { text: "64657363746f700000000000736b6570\n" },
+      "firefox/policies/policies.json": { text: `${JSON.stringify({ policies: firefoxPolicies })}\n` },
+    },
   },
 ];
 

@@ -24,9 +24,10 @@ export const imageUsage = `Usage:
   sandkeep image import <path> [--name <name>] [--team <team>] [--no-node]
       <path>: an OCI layout (directory or tar), a docker save tar, or the tar of a root file system (with --name);
       - reads a tar from standard input; tars may be compressed with gzip or zstd
-  sandkeep image build debian|code-interpreter [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+  sandkeep image build debian|code-interpreter|desktop [--name <name>] [--suite <suite>] [--include <package,…>]
+      [--no-node]
       a Debian with what every sandbox has; code-interpreter adds Jupyter's Python kernel and libraries for data, and is
-      called code-interpreter-v1
+      called code-interpreter-v1; desktop adds Xfce, browsers and a VNC server
   sandkeep image build [-t <name>] <directory>
       builds from a Dockerfile, in sandboxes of the running daemon; sandkeep image build --help says more
   sandkeep image from-snapshot <snapshot> <name>
@@ -138,11 +139,15 @@ const commands: Record<string, ImageCommand> = {
     makesStore: true,
     async run({ store, context, values, operand }) {
       const recipe = recipes.find(({ operand: name }) => name === operand);
-      if (!recipe) throw usageError(`Cannot build "${operand}": only "debian" and "code-interpreter" can be built`);
+      if (!recipe) {
+        const names = recipes.map(({ operand: name }) => `"${name}"`).join(", ");
+        throw usageError(`Cannot build "${operand}": only ${names} can be built`);
+      }
       const wanted = values.include?.split(",").filter((name) => name !== "") ?? [];
+      const { links, etc } = recipe;
       const packages = [...recipe.packages, ...wanted];
       const options = { ...shared(values, context), name: values.name ?? recipe.name };
-      const image = await buildDebian(store, { suite: values.suite, packages, ...options });
+      const image = await buildDebian(store, { suite: values.suite, packages, links, etc, ...options });
       context.print(await described(store, image));
     },
   },

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { isTagAlive, processTag } from "../layers/claims.ts";
 import { type ImageStores, type ImportOptions, importRootfs } from "../oci/import.ts";
-import { etcFiles, parseOsRelease } from "./etc.ts";
+import { type EtcFile, etcFiles, parseOsRelease } from "./etc.ts";
 import type { ImageRecord } from "./images.ts";
 
 export interface DebianOptions extends ImportOptions {
@@ -21,6 +21,10 @@ export interface DebianOptions extends ImportOptions {
   suite?: string | undefined;
   /** packages besides those that every sandbox has */
   packages?: string[];
+  /** symbolic links, each path with its target; from our own recipes, so they are words that a shell takes as they are */
+  links?: Readonly<Record<string, string>> | undefined;
+  /** files below /etc, by their path there */
+  etc?: Readonly<Record<string, EtcFile>> | undefined;
 }
 
 /** Debian packages of the programs that every sandbox has */
@@ -59,11 +63,11 @@ export async function buildDebian(stores: ImageStores, options: DebianOptions = 
   const sources = options.suite === undefined ? await hostSources() : [];
   stores.requireRoom?.("bring in an image");
   const folder = await workFolder();
-  const bootstrap = start(mmdebstrapArguments(suite, packages, sources), folder, options.progress);
+  const bootstrap = start(mmdebstrapArguments(suite, packages, sources, options.links), folder, options.progress);
   stores.beforeClose?.(() => bootstrap.end());
   try {
     const ours = Object.entries(etcFiles("", { ...release, VERSION_CODENAME: suite }, stores.conventions));
-    const etc = Object.fromEntries(ours.filter(([path]) => path.startsWith("apt/")));
+    const etc = { ...Object.fromEntries(ours.filter(([path]) => path.startsWith("apt/"))), ...options.etc };
     return await importRootfs(stores, bootstrap.output, { ...options, name: options.name ?? "debian", etc });
   } finally {
     await bootstrap.end();
@@ -93,7 +97,12 @@ async function workFolder(): Promise<string> {
   return folder;
 }
 
-function mmdebstrapArguments(suite: string, packages: string[], sources: string[]): string[] {
+function mmdebstrapArguments(
+  suite: string,
+  packages: string[],
+  sources: string[],
+  links: DebianOptions["links"] = {},
+): string[] {
   return [
     "--variant=minbase",
     "--format=tar",
@@ -104,6 +113,7 @@ function mmdebstrapArguments(suite: string, packages: string[], sources: string[
     '--customize-hook=rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
     // The host's own sources, names and name servers stay out of the image.
     '--customize-hook=rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf "$1"/etc/hostname',
+    ...Object.entries(links).map(([path, target]) => `--customize-hook=ln -sfn ${target} "$1"${path}`),
     suite,
     "-",
     ...sources,
