@@ -1,13 +1,13 @@
 /** The dashboard in a real browser, against a real daemon. */
 
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
 import { looks, problemsOfPages } from "./accessibility.ts";
+import { expectAttacksFail } from "./attacks.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 import { takePictures } from "./pictures.ts";
 import { expectSharedStream } from "./tabs.ts";
@@ -91,7 +91,7 @@ test("the list is live, and shows hostile tags as text", async () => {
 });
 
 test("a person makes, uses, copies and deletes a sandbox with the keyboard alone", async () => {
-  const { page, complaints } = await newPage(browser);
+  const { page, complaints } = await newPage(browser, { permissions: ["clipboard-read", "clipboard-write"] });
   await page.goto(`${daemon().url}/ui/`);
   await page.getByLabel("Paste an API key").waitFor();
   await page.keyboard.type(daemon().key);
@@ -114,6 +114,17 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   await screen.getByText("42-answers").waitFor();
   await page.reload();
   await screen.getByText("42-answers").waitFor();
+  // A program in it asks for the clipboard, the title and a link, and gets none.
+  await page.evaluate(() => navigator.clipboard.writeText("mine"));
+  await page.keyboard.type(
+    `printf '\\033]52;c;cHduZWQ=\\007\\033]0;pwned\\007\\033]8;;javascript:1\\007link\\033]8;;\\007\\n'\n`,
+  );
+  await screen.getByText("link", { exact: true }).waitFor();
+  expect(await page.evaluate(() => [document.title, document.querySelectorAll(".shell a").length])).toEqual([
+    "desk · Sandkeep",
+    0,
+  ]);
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe("mine");
   await page.keyboard.type("getent hosts refused.example.com; echo ag''ain\n");
   await screen.getByText("again", { exact: true }).waitFor();
   await page.keyboard.press("Control+Shift+Backslash");
@@ -306,7 +317,7 @@ test("eight tabs share one stream, and keep their rows, session and shell while 
   await expectSharedStream(browser, daemon(), client);
 });
 
-test("a page of another origin cannot use the session of a browser", async () => {
+test("neither a page of a sandbox's port nor one of another port can use the session of a browser", async () => {
   const { page } = await signedIn(browser, daemon());
   const { url } = daemon();
   const cookies = await page.context().cookies();
@@ -338,27 +349,6 @@ test("a page of another origin cannot use the session of a browser", async () =>
     expect(answer).toBe(status);
   }
 
-  // A page on another port of this address, where the browser sends the cookie along.
-  const server = createServer((_, response) => response.setHeader("content-type", "text/html").end("<p>attack</p>"));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  try {
-    const address = server.address();
-    await page.goto(`http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`);
-    const seen = await page.evaluate(async (target) => {
-      const read = await fetch(`${target}/sandkeep/v1/sandboxes`, { credentials: "include" }).catch(() => "blocked");
-      const frame = document.createElement("iframe");
-      frame.src = `${target}/ui/`;
-      document.body.append(frame);
-      await new Promise((resolve) => frame.addEventListener("load", resolve));
-      let framed = "blocked";
-      try {
-        framed = frame.contentDocument?.title ?? "blocked";
-      } catch {}
-      return [typeof read === "string" ? read : read.status, framed];
-    }, url);
-    expect(seen).toEqual(["blocked", "blocked"]);
-  } finally {
-    server.close();
-  }
+  await expectAttacksFail(page, daemon(), client);
   await page.context().close();
 });

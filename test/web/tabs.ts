@@ -52,9 +52,15 @@ export async function expectSharedStream(browser: Browser, daemon: TestDaemon, c
   await screen.getByText("after", { exact: true }).waitFor();
   expect(await screen.getByText("before", { exact: true }).count()).toBe(1);
 
-  // No event is lost, and none is there twice.
+  // Another tab continues the same shell, and can begin one of its own.
   const [page] = rest;
   if (!page) throw new Error("There is no tab left");
+  await page.goto(`${daemon.url}/ui/sandboxes/before?tab=terminal`);
+  await page.locator(".shell .xterm-rows").getByText("after", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "New shell" }).click();
+  await page.getByRole("button", { name: "2 bash", pressed: true }).waitFor();
+
+  // No event is lost, and none is there twice.
   await page.getByRole("link", { name: "Events" }).click();
   const events = page.getByRole("row").filter({ hasText: "after" });
   for (const type of ["sandbox.created", "session.pending", "session.running"]) {

@@ -11,13 +11,13 @@ import { Dialog, Question } from "../parts/dialog.ts";
 import { Bar } from "../parts/meters.ts";
 import { Rows } from "../parts/rows.ts";
 import { client } from "../session.ts";
-import { date, span, visible } from "../text.ts";
+import { date, memory, span, visible } from "../text.ts";
 
 type Key = Output<"listKeys">["keys"][number];
 
 const heads = [
   { title: "Key", column: "" },
-  { title: "May", column: "c-image" },
+  { title: "May", column: "c-may" },
   { title: "Last used", column: "c-age num" },
   { title: "Expires", column: "c-age num wide" },
   { title: "Age", column: "c-age num wide" },
@@ -51,7 +51,7 @@ export function KeysPage() {
   };
   const row = (each: Key) => html`<tr data-row>
     <th scope="row">${visible(each.name)} <span class="tag">…${visible(each.hint)}</span></th>
-    <td class="c-image">${mayWords(each)}</td>
+    <td class="c-may">${mayWords(each)}</td>
     <td class="num">${each.lastUsedAt === null ? "never" : span(now.value - each.lastUsedAt)}</td>
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
@@ -94,14 +94,13 @@ function Quota({ quota: { limits, use } }: { quota: Output<"getQuota"> }) {
   const rows = [
     { title: "running sandboxes", used: use.sandboxes, limit: limits.sandboxes },
     { title: "vCPUs", used: use.vcpus, limit: limits.vcpus },
-    { title: "memory, MiB", used: use.memory, limit: limits.memory },
+    { title: "memory", used: use.memory, limit: limits.memory, words: memory },
     { title: "made in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
-    { title: "creates in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
-    { title: "disk of images, MiB", used: use.imageDisk, limit: limits.imageDisk },
+    { title: "disk of images", used: use.imageDisk, limit: limits.imageDisk, words: memory },
   ];
   return html`<dl class="figures">${rows.map(
-    ({ title, used, limit }) => html`<div><dt>${title}</dt>
-      <dd>${used}<small>${limit === null ? " no limit" : ` / ${limit}`}</small></dd>
+    ({ title, used, limit, words = String }) => html`<div><dt>${title}</dt>
+      <dd>${words(used)}<small>${limit === null ? " no limit" : ` / ${words(limit)}`}</small></dd>
       ${limit !== null && html`<${Bar} part=${used / Math.max(1, limit)} isLow=${used / Math.max(1, limit) > 0.85} />`}</div>`,
   )}</dl>`;
 }

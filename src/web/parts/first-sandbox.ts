@@ -20,6 +20,6 @@ export function FirstSandbox() {
 export function Snippet({ title, text }: { title: string; text: string }) {
   return html`<section class="snippet" aria-label=${title}>
     <div class="ph"><b>${title}</b><button type="button" class="gap" onClick=${() => void copy(text)}><${Icon} name="copy" /> Copy</button></div>
-    <pre tabindex="0" aria-label=${`Lines for ${title}`}>${text}</pre>
+    <pre role="group" tabindex="0" aria-label=${`Lines for ${title}`}>${text}</pre>
   </section>`;
 }

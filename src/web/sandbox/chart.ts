@@ -7,7 +7,7 @@ import { useRef, useState } from "preact/hooks";
 import { html } from "../html.ts";
 import { clock } from "../text.ts";
 import { curve, nearest, type Point, within } from "./curve.ts";
-import { axisWords, place, type Stretch, ticks, width } from "./tape-scale.ts";
+import { axisPlace, axisWords, place, type Stretch, ticks, width } from "./tape-scale.ts";
 
 export interface Trace {
   name: string;
@@ -71,7 +71,7 @@ export function Chart({ title, traces: all, stretch, most, words }: ChartProps) 
         ${most !== undefined && html`<line class="high" x1="0" x2=${width} y1=${height * (1 - high)} y2=${height * (1 - high)} />`}
         ${moment !== undefined && html`<line class="cross" x1=${place(stretch, moment)} x2=${place(stretch, moment)} y1="0" y2=${height} />`}
       </svg>
-      <div class="axis">${ticks(stretch).map((each) => html`<span style=${{ left: `${(place(stretch, each) / width) * 100}%` }}>${axisWords(each, stretch)}</span>`)}</div>
+      <div class="axis">${ticks(stretch).map((each) => html`<span style=${axisPlace(place(stretch, each))}>${axisWords(each, stretch)}</span>`)}</div>
     </div>
   </figure>`;
 }

@@ -1,12 +1,13 @@
 /** The output of a command, as it comes: errors are tinted, and people can search it, wrap it, and follow its end. */
 
+import { Component } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
 import { client, sentence } from "../session.ts";
 import { line } from "../text.ts";
-import { KeptOutput, type Piece, plainText } from "./output.ts";
+import { type Block, KeptOutput, plainText } from "./output.ts";
 
 export type Command = Output<"getCommand">;
 
@@ -23,7 +24,7 @@ interface OutputProps {
 }
 
 export function CommandOutput({ value, again }: OutputProps) {
-  const [pieces, setPieces] = useState<readonly Piece[]>([]);
+  const [blocks, setBlocks] = useState<readonly Block[]>([]);
   const [problem, setProblem] = useState("");
   const [wraps, setWraps] = useState(true);
   const [follows, setFollows] = useState(value.endedAt === null);
@@ -34,7 +35,7 @@ export function CommandOutput({ value, again }: OutputProps) {
   useEffect(() => {
     const left = new AbortController();
     const isOver = () => ended.current;
-    void followed({ session: value.sessionId, command: value.id }, isOver, left.signal, setPieces).catch((error) => {
+    void followed({ session: value.sessionId, command: value.id }, isOver, left.signal, setBlocks).catch((error) => {
       if (!left.signal.aborted) setProblem(sentence(error));
     });
     return () => left.abort();
@@ -42,11 +43,11 @@ export function CommandOutput({ value, again }: OutputProps) {
   useEffect(() => {
     const element = place.current;
     if (element && follows) element.scrollTop = element.scrollHeight;
-  }, [pieces, follows]);
+  }, [blocks, follows]);
   const params = { session: value.sessionId, command: value.id };
   const interrupt = () =>
     void act("Cannot interrupt it", () => client.call("signalCommand", { params, body: { signal: "SIGINT" } }));
-  const shown = wanted === "" ? pieces : matching(pieces, wanted);
+  const shown = wanted === "" ? blocks : matching(blocks, wanted);
   return html`<div class="ph"><b class="mono cut">${line(value.command, value.args)}</b>
       ${value.endCause !== null && html`<span class="problem">${value.endCause}</span>`}
       <span class="gap"></span>
@@ -60,9 +61,7 @@ export function CommandOutput({ value, again }: OutputProps) {
       <${Switch} words="wrap" isOn=${wraps} set=${setWraps} />
       <${Switch} words="follow" isOn=${follows} set=${setFollows} />
     </div>
-    <pre class=${wraps ? "output" : "output long"} ref=${place} tabindex="0" aria-label="Output">${shown.map(
-      ({ stream, text }) => html`<span class=${stream}>${text}</span>`,
-    )}</pre>
+    <pre class=${wraps ? "output" : "output long"} ref=${place} role="group" tabindex="0" aria-label="Output">${shown.map((block) => html`<${Lines} key=${block.id} block=${block} />`)}</pre>
     ${problem !== "" && html`<p class="problem" role="alert">${problem}</p>`}`;
 }
 
@@ -71,12 +70,29 @@ function Switch({ words, isOn, set }: { words: string; isOn: boolean; set: (isOn
     onChange=${(event: Event) => set((event.target as HTMLInputElement).checked)} /> ${words}</label>`;
 }
 
-function matching(pieces: readonly Piece[], wanted: string): Piece[] {
+function matching(blocks: readonly Block[], wanted: string): Block[] {
   const text = wanted.toLowerCase();
-  return pieces.flatMap((piece) => {
-    const lines = piece.text.split("\n").filter((each) => each.toLowerCase().includes(text));
-    return lines.length === 0 ? [] : [{ ...piece, text: `${lines.join("\n")}\n` }];
+  return blocks.flatMap(({ id, pieces }) => {
+    const found = pieces.flatMap(({ stream, text: all }) => {
+      const lines = all.split("\n").filter((each) => each.toLowerCase().includes(text));
+      return lines.length === 0 ? [] : [{ stream, text: `${lines.join("\n")}\n`, count: lines.length }];
+    });
+    return found.length === 0 ? [] : [{ id, pieces: found, lines: found.reduce((sum, { count }) => sum + count, 0) }];
   });
+}
+
+const lineHeight = 18;
+
+/** A block is the same object until text is added to it, so that only changed ones are drawn again. */
+class Lines extends Component<{ block: Block }> {
+  override shouldComponentUpdate({ block }: { block: Block }): boolean {
+    return block !== this.props.block;
+  }
+
+  override render({ block: { pieces, lines } }: { block: Block }) {
+    const style = { containIntrinsicSize: `auto ${Math.max(1, lines) * lineHeight}px` };
+    return html`<div class="lines" style=${style}>${pieces.map(({ stream, text }) => html`<span class=${stream}>${text}</span>`)}</div>`;
+  }
 }
 
 /**
@@ -87,7 +103,7 @@ async function followed(
   params: { session: string; command: string },
   isOver: () => boolean,
   signal: AbortSignal,
-  show: (pieces: readonly Piece[]) => void,
+  show: (blocks: readonly Block[]) => void,
 ) {
   const decoders: Record<string, TextDecoder> = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   const kept = new KeptOutput(mostShown);
@@ -102,7 +118,7 @@ async function followed(
       if (dropped > 0) kept.add("note", `… ${dropped} bytes are no longer kept …\n`);
       kept.add(stream, plainText(decoders[stream]?.decode(bytesOf(data), { stream: true }) ?? ""));
     }
-    if (from > begin || isLast) show(kept.pieces());
+    if (from > begin || isLast) show(kept.blocks());
     if (isLast || signal.aborted) return;
     pause = from > begin ? shortestPause : Math.min(longestPause, pause * 1.5);
     await waited(pause, signal);

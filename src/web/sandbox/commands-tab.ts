@@ -10,15 +10,11 @@ import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
 import { clock, commandLine, took } from "../text.ts";
 import { type Command, CommandOutput } from "./command-output.ts";
+import { isShell } from "./of-commands.ts";
 import { OfSessions, whenWords } from "./of-sessions.ts";
 import type { TabProps } from "./sandbox-view.ts";
 import { chosenStretch } from "./tape.ts";
 import { touches } from "./tape-scale.ts";
-
-/** whether it is a shell of the tab "Terminal" */
-function isShell({ command, args }: Command): boolean {
-  return command === "bash" && args.length === 1 && args[0] === "-i";
-}
 
 export function CommandsTab({ value: { state, session }, history }: TabProps) {
   const params = { session: session.id };

@@ -85,7 +85,7 @@ export function FileContent({ file, session, gone }: ContentProps) {
       draft === undefined
         ? content?.picture
           ? html`<div class="picture"><img src=${content.picture} alt=${visible(file.name)} /></div>`
-          : html`<pre class="output" tabindex="0" aria-label="Content">${content && plainText(content.text ?? "")}</pre>`
+          : html`<pre class="output" role="group" tabindex="0" aria-label="Content">${content && plainText(content.text ?? "")}</pre>`
         : html`<textarea class="output edit" aria-label=${`Content of ${visible(file.name)}`} spellcheck=${false} value=${draft}
             onInput=${(event: InputEvent) => setDraft((event.target as HTMLTextAreaElement).value)}></textarea>`
     }

@@ -18,14 +18,26 @@ export interface Piece {
   text: string;
 }
 
-/** longest piece that further text is added to: a page draws few long ones faster than many short ones */
-const longestPiece = 16_384;
+/** Some lines of an output. The page draws only the blocks that can be seen. */
+export interface Block {
+  /** counted from the first block of the output */
+  id: number;
+  pieces: readonly Piece[];
+  /** about, for the height that it has before it is drawn */
+  lines: number;
+}
 
-/** The end of an output, as pieces of one stream each. */
+/** a block that is longer than this ends with its line, in characters */
+const longBlock = 8192;
+/** a block ends here in any case */
+const longestBlock = 65_536;
+
+/** The end of an output. */
 export class KeptOutput {
   readonly #most: number;
-  #pieces: Piece[] = [];
+  #blocks: Block[] = [];
   #length = 0;
+  #made = 0;
 
   /** with the most characters that it keeps; older ones give way */
   constructor(most: number) {
@@ -33,20 +45,44 @@ export class KeptOutput {
   }
 
   add(stream: string, text: string): void {
-    if (text === "") return;
-    const last = this.#pieces.at(-1);
-    if (last?.stream === stream && last.text.length + text.length <= longestPiece) {
-      this.#pieces[this.#pieces.length - 1] = { stream, text: last.text + text };
-    } else this.#pieces.push({ stream, text });
-    this.#length += text.length;
-    let gone = 0;
-    while (this.#length > this.#most && gone < this.#pieces.length - 1) {
-      this.#length -= this.#pieces[gone++]?.text.length ?? 0;
+    for (let rest = text; rest !== ""; ) {
+      const last = this.#blocks.at(-1);
+      const length = isFull(last) ? 0 : lengthOf(last);
+      const lineEnd = rest.indexOf("\n", Math.max(0, longBlock - length)) + 1;
+      const end = Math.min(lineEnd || rest.length, longestBlock - length);
+      this.#append(stream, rest.slice(0, end));
+      rest = rest.slice(end);
     }
-    if (gone > 0) this.#pieces = this.#pieces.slice(gone);
+    let gone = 0;
+    while (this.#length > this.#most && gone < this.#blocks.length - 1) this.#length -= lengthOf(this.#blocks[gone++]);
+    if (gone > 0) this.#blocks = this.#blocks.slice(gone);
   }
 
-  pieces(): readonly Piece[] {
-    return [...this.#pieces];
+  blocks(): readonly Block[] {
+    return [...this.#blocks];
   }
+
+  #append(stream: string, text: string): void {
+    const last = this.#blocks.at(-1);
+    const isNew = last === undefined || isFull(last);
+    const { id, pieces, lines } = last && !isNew ? last : { id: this.#made++, pieces: [], lines: 0 };
+    const before = pieces.at(-1);
+    const joined =
+      before?.stream === stream
+        ? [...pieces.slice(0, -1), { stream, text: before.text + text }]
+        : [...pieces, { stream, text }];
+    const block = { id, pieces: joined, lines: lines + text.split("\n").length - 1 };
+    if (!isNew) this.#blocks[this.#blocks.length - 1] = block;
+    else this.#blocks.push(block);
+    this.#length += text.length;
+  }
+}
+
+function isFull(block: Block | undefined): boolean {
+  const length = lengthOf(block);
+  return length >= longestBlock || (length >= longBlock && block?.pieces.at(-1)?.text.endsWith("\n") === true);
+}
+
+function lengthOf(block: Block | undefined): number {
+  return block?.pieces.reduce((sum, { text }) => sum + text.length, 0) ?? 0;
 }

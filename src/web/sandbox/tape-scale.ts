@@ -50,6 +50,12 @@ export function axisWords(at: number, { from, to }: Stretch): string {
   return to - from < 4 * 60_000 ? clock(at) : clock(at).slice(0, 5);
 }
 
+/** where the words of a tick stand: beside its line, on the side where there is room */
+export function axisPlace(at: number): { left: string } | { right: string } {
+  const percent = (at / width) * 100;
+  return percent > 90 ? { right: `${100 - percent}%` } : { left: `${percent}%` };
+}
+
 /** moves a stretch by a part of its length, and keeps it inside the whole */
 export function moved(stretch: Stretch, whole: Stretch, part: number): Stretch {
   const length = stretch.to - stretch.from;

@@ -11,7 +11,7 @@ import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
 import { clock, line, span as time, visible } from "../text.ts";
 import { curve } from "./curve.ts";
-import { axisWords, between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
+import { axisPlace, axisWords, between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
 
 /** the stretch that the address names */
 export function chosenStretch(): Stretch | undefined {
@@ -110,7 +110,7 @@ export function Tape({ value: { session }, history }: TapeProps) {
       )
     }
     <div class="axis">
-      ${ticks(all).map((at) => html`<${Tick} at=${x(at)} text=${axisWords(at, all)} />`)}
+      ${ticks(all).map((at) => html`<span style=${axisPlace(x(at))}>${axisWords(at, all)}</span>`)}
     </div>
     </div>
     ${
@@ -154,12 +154,6 @@ function Mark({ at, title }: { at: number; title: string }) {
   return html`<svg class="diamond" viewBox="0 0 12 12" style=${{ left: `${(at / width) * 100}%` }} aria-hidden="true">
     <title>${title}</title><path d="M6 .8L11.2 6 6 11.2.8 6z" />
   </svg>`;
-}
-
-function Tick({ at, text }: { at: number; text: string }) {
-  // A word at the very right would stick out.
-  if (at > width * 0.97) return null;
-  return html`<span style=${{ left: `${(at / width) * 100}%` }}>${text}</span>`;
 }
 
 const mostRows = 200;

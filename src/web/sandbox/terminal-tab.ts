@@ -11,6 +11,7 @@ import { client } from "../session.ts";
 import { Attachment } from "../terminal/attachment.ts";
 import { defineStyleElement } from "../terminal/style-element.ts";
 import { visible } from "../text.ts";
+import { isShell } from "./of-commands.ts";
 import type { TabProps } from "./sandbox-view.ts";
 
 const softKeys: [string, string][] = [
@@ -22,7 +23,7 @@ const softKeys: [string, string][] = [
   ["|", "|"],
 ];
 
-export function TerminalTab({ value: { state, session } }: TabProps) {
+export function TerminalTab({ value: { state, session }, history }: TabProps) {
   const element = useRef<HTMLDivElement>(null);
   const attachment = useRef<Attachment | undefined>(undefined);
   const [words, setWords] = useState("");
@@ -44,12 +45,18 @@ export function TerminalTab({ value: { state, session } }: TabProps) {
     sessionStorage.setItem(place(session.id), started.id);
     setParameters({ shell: started.id, cwd: "" });
   };
+  const isKnown = history.value !== undefined;
+  const shells = (history.value?.commands ?? [])
+    .filter((each) => each.sessionId === session.id && each.endedAt === null && isShell(each))
+    .toReversed();
   useEffect(() => {
-    if (command !== "" || !isRunning) return;
-    const earlier = sessionStorage.getItem(place(session.id));
-    if (earlier === null || cwd !== "") void start();
+    if (command !== "" || !isRunning || !isKnown) return;
+    // The shell of this tab, or one that somebody left, goes on.
+    const own = sessionStorage.getItem(place(session.id));
+    const earlier = (shells.find(({ id }) => id === own) ?? shells.at(-1))?.id;
+    if (earlier === undefined || cwd !== "") void start();
     else setParameters({ shell: earlier });
-  }, [isRunning]);
+  }, [isRunning, isKnown]);
   useEffect(() => {
     if (!element.current || command === "") return;
     return attached(element.current, {
@@ -62,7 +69,7 @@ export function TerminalTab({ value: { state, session } }: TabProps) {
   }, [command]);
   if (!isRunning && command === "")
     return html`<p class="empty">The sandbox does not run, so it has no terminal. Resume it first.</p>`;
-  return html`<div class="ph"><b>bash</b><span role="status">${words}</span>
+  return html`<div class="ph"><${Shells} ids=${shells.map(({ id }) => id)} open=${command} /><span role="status">${words}</span>
       <button type="button" class="small" onClick=${() => void start()}>New shell</button>
       <span class="r">Ctrl Shift \\ leaves the terminal</span></div>
     <div class="shell" ref=${element}></div>
@@ -74,6 +81,15 @@ export function TerminalTab({ value: { state, session } }: TabProps) {
       html`<${Question} title="Paste several lines" verb="Paste" close=${() => setPasted(undefined)} act=${pasted.accept}
         text=${`The shell may run each line at once: ${visible(pasted.text.slice(0, 300))}${pasted.text.length > 300 ? "…" : ""}`} />`
     }`;
+}
+
+/** the shells of the session, to change between them; one alone needs no choice */
+function Shells({ ids, open }: { ids: readonly string[]; open: string }) {
+  if (ids.length < 2) return html`<b>bash</b>`;
+  return ids.map(
+    (id, at) => html`<button type="button" class="small" aria-pressed=${id === open ? "true" : "false"}
+      onClick=${() => setParameters({ shell: id })}>${at + 1} bash</button>`,
+  );
 }
 
 /** where this tab of the browser keeps the shell that it opened last in a session */
