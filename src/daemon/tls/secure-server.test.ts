@@ -1,7 +1,7 @@
 /** TLS on one port with HTTP/1.1, HTTP/2, WebSockets and plain HTTP, with real clients over loopback. */
 
 import { once } from "node:events";
-import { copyFile, readFile } from "node:fs/promises";
+import { copyFile, readFile, rename } from "node:fs/promises";
 import {
   createServer,
   type IncomingMessage,
@@ -249,13 +249,13 @@ test("a renewed certificate is served to new connections, and a bad pair changes
   onTestFinished(() => watch.close());
   const before = await tlsTo(secure);
   const serial = (socket: TLSSocket) => socket.getPeerCertificate().serialNumber;
-  await copyFile(next.cert, secure.files.cert);
+  await replace(secure.files.cert, next.cert);
   await eventually("it was noticed", () => warnings.length > 0);
   expect(warnings).toEqual([
     `Cannot use SANDKEEP_TLS_KEY "${secure.files.key}": it is not the key of the certificate in "${secure.files.cert}". The daemon goes on with the certificate that it has`,
   ]);
   expect(serial(await tlsTo(secure))).toBe(serial(before));
-  await copyFile(next.key, secure.files.key);
+  await replace(secure.files.key, next.key);
   const ca = await readFile(next.ca);
   await eventually("it is served", async () => {
     const socket = await tlsTo({ ...secure, ca }, "a.test.localhost").catch(() => undefined);
@@ -280,6 +280,12 @@ test("a server that closes lets HTTP/2 requests finish, and opens no new ones", 
   await closing;
   await eventually("all connections are closed", () => idle.destroyed || idle.readableEnded);
 });
+
+/** puts a copy of another file in a file's place at once: the daemon may read it at any time, and never half of it */
+async function replace(path: string, source: string): Promise<void> {
+  await copyFile(source, `${path}.new`);
+  await rename(`${path}.new`, path);
+}
 
 async function tlsTo({ port, ca }: Secure, servername = "localhost", protocols: string[] = []): Promise<TLSSocket> {
   const socket = connectTls({ host: "127.0.0.1", port, ca, servername, ALPNProtocols: protocols });
