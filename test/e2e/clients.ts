@@ -6,8 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import * as sdk3 from "@vercel/sandbox";
-import * as sdk2 from "vercel-sandbox-2";
+import type * as sdk3 from "@vercel/sandbox";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { root, tempDir, type Undo } from "../harness/harness.ts";
@@ -15,11 +14,23 @@ import { root, tempDir, type Undo } from "../harness/harness.ts";
 /** the methods of both versions of the SDK; the older one is a subset except for its private members */
 export type Sdk = Pick<typeof sdk3, "Sandbox" | "Snapshot" | "APIError" | "StreamError">;
 
+const require = createRequire(import.meta.url);
+
+/** Each is loaded at its first use: that takes half a second of processor time, and most files here use neither. */
 export const sdks: Record<"3.5.0" | "2.9.2", Sdk> = {
-  "3.5.0": sdk3,
-  // Its classes have other private members, which no caller sees.
-  "2.9.2": sdk2 as unknown as Sdk,
+  get "3.5.0"() {
+    return moduleOf(require.resolve("@vercel/sandbox"));
+  },
+  get "2.9.2"() {
+    return moduleOf(require.resolve("vercel-sandbox-2"));
+  },
 };
+
+/** the package's module that `import` finds, which is beside the one that `require` finds */
+function moduleOf(commonJs: string): Sdk {
+  // The classes of the older version have other private members, which no caller sees.
+  return require(commonJs.replace(/\.cjs$/, ".js")) as Sdk;
+}
 
 /** pauses the sandbox with this tag, on the one API that has a verb for it */
 export async function pauseTagged(daemon: TestDaemon, tag: string, value: string): Promise<void> {
@@ -191,7 +202,6 @@ async function environmentAfterEnv(url: string, key: string): Promise<NodeJS.Pro
 
 export type CliVersion = "4.5.0" | "3.5.5" | "2.5.12";
 
-const require = createRequire(import.meta.url);
 const programs: Record<CliVersion, string> = {
   "4.5.0": require.resolve("sandbox-cli-4/bin/sandbox.mjs"),
   "3.5.5": require.resolve("sandbox-cli-3/bin/sandbox.mjs"),
