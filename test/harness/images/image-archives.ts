@@ -11,7 +11,7 @@ import type { TestStore } from "./layer-tools.ts";
 /** A member's header, with the extended fields that tar-stream writes and its type lacks. */
 export type TarHeader = Partial<Omit<Header, "name" | "pax">> & { name: string; pax?: Record<string, string> };
 
-export type Member = TarHeader & { content?: string };
+export type Member = TarHeader & { content?: string | Buffer };
 
 export async function tarOf(members: Member[]): Promise<Buffer> {
   const tar = pack();

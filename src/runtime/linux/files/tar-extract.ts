@@ -103,7 +103,8 @@ class Target {
     this.#layer = options.layer ?? false;
     this.#oci = this.#layer && (options.oci ?? false);
     this.#made = this.#oci && options.onto ? new MadeNames() : undefined;
-    this.#allowed = this.#layer && !this.#made ? layerAttribute : plainAttribute;
+    // Other tools' layers say by their names what is hidden; attributes of an overlay in them are no such thing.
+    this.#allowed = this.#layer && !this.#oci ? layerAttribute : plainAttribute;
     if (!this.#layer && !options.attributes) this.#allowed = undefined;
     this.#mostMembers = options.mostMembers ?? Number.POSITIVE_INFINITY;
     this.#forOwner = options.owner;
