@@ -1,5 +1,5 @@
 /**
- * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy` and `umoci unpack`, a boot from a
+ * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy`, with and without unpacking, a boot from a
  * pulled image beside one from the default image, and the disk space of twenty images that share a base.
  */
 
@@ -82,7 +82,7 @@ async function comparePulls(
 ): Promise<string[]> {
   const copy = async (to: string) => {
     const source = `docker://${host}/bench/base:1`;
-    await run("skopeo", ["copy", "--insecure-policy", "--src-tls-verify=false", source, `oci:${to}:x`]);
+    await run("skopeo", ["copy", "--insecure-policy", "--src-tls-verify=false", source, to]);
   };
   const place = join(folder, "copied");
   const remove = () => rm(place, { recursive: true, force: true });
@@ -91,16 +91,28 @@ async function comparePulls(
       {
         name: "skopeo copy (not unpacked)",
         run: async () => {
-          await copy(place);
+          await copy(`oci:${place}:x`);
           return remove;
         },
       },
       {
         name: "skopeo copy, umoci unpack",
         run: async () => {
-          await copy(place);
+          await copy(`oci:${place}:x`);
           await run("umoci", ["unpack", "--image", `${place}:x`, join(place, "bundle")]);
           return remove;
+        },
+      },
+      {
+        name: "skopeo copy containers-storage:",
+        run: async () => {
+          const storage = `[overlay@${place}/storage+${place}/run]`;
+          await copy(`containers-storage:${storage}bench/base:1`);
+          return async () => {
+            // The driver leaves its folder mounted on itself.
+            await run("umount", [join(place, "storage/overlay")]).catch(() => undefined);
+            await remove();
+          };
         },
       },
       {
@@ -118,10 +130,11 @@ async function comparePulls(
     3,
     1,
   );
-  const [plain, unpacked, own] = series.map(({ samples }) => median(samples));
+  const [plain, unpacked, storage, own] = series.map(({ samples }) => median(samples));
   return [
     table("pull of 300 MB", series, "skopeo copy (not unpacked)"),
     verdict("pull beside skopeo copy, which unpacks nothing", (own ?? 0) / (plain ?? 1), 1.2, "x"),
+    verdict("pull beside skopeo copy to containers-storage, which unpacks", (own ?? 0) / (storage ?? 1), 1.2, "x"),
     verdict("pull beside skopeo copy and umoci unpack", (own ?? 0) / (unpacked ?? 1), 1.2, "x"),
   ];
 }
