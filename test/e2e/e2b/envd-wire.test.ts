@@ -345,6 +345,9 @@ test("paths stay inside the sandbox, through links too", async () => {
   expect((await ask("/files?path=%00", { method: "GET" })).status).toBe(400);
   expect((await ask(`/files?path=/${"x".repeat(5000)}`, { method: "GET" })).status).toBe(400);
   expect((await ask("/files?path=/etc/hosts&username=stranger", { method: "GET" })).status).toBe(401);
+  // The kernel would take a number for a user. Here the code of an error is a number, too.
+  const numbered = await ask("/files?path=/etc/hosts&username=0", { method: "GET" });
+  expect([numbered.status, await numbered.json()]).toEqual([401, { code: 401, message: "invalid username: '0'" }]);
 });
 
 test("parts of files, compressed ones and unchanged ones are sent as asked", async () => {

@@ -8,7 +8,7 @@ import { pipeline, type Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
 import { z } from "zod";
 import type { Place } from "../../../core/files/user-files.ts";
-import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { FileInfo } from "../../../core/ports/runtime.ts";
 import { type ByteRange, byteRange } from "../../kit/byte-ranges.ts";
 import { bodyBytes, bodyText, byteBody, type Connection, json, jsonOf, parsed, requireText } from "../../kit/http.ts";
@@ -155,7 +155,7 @@ const composeBody = z.object({
 
 export async function compose({ core, limits }: Dialect, call: EnvdCall): Promise<Response> {
   const body = parsed(composeBody, jsonOf(await bodyText(call.request, limits.body)));
-  if (body.username !== undefined) requireUserName(body.username);
+  if (body.username !== undefined) requireUser(body.username);
   const place = { path: body.destination, user: body.username ?? call.user };
   const { path, name } = await inWords(core.userFiles.join(call.owner, call.session.id, body.source_paths, place));
   return json({ path, name, type: "file" });
@@ -168,8 +168,17 @@ function placeOf({ request, user }: EnvdCall): Place {
   requireText(path);
   if (Buffer.byteLength(path) > 4095) throw new Refusal(400, "Cannot use the path: it is too long");
   const name = searchParams.get("username") || user;
-  if (name !== undefined) requireUserName(name);
+  if (name !== undefined) requireUser(name);
   return { path, user: name };
+}
+
+/** here errors have a number as their code, unlike in the services */
+function requireUser(name: string): void {
+  try {
+    requireUserName(name);
+  } catch (cause) {
+    throw new Refusal(401, messageOf(cause), { cause });
+  }
 }
 
 /** the decompressed body */
