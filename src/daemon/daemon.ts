@@ -20,6 +20,7 @@ import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { type Api, createApi } from "../api/server.ts";
 import { after } from "../base/concurrency/waits.ts";
 import { writeDurably } from "../base/files/durable-file.ts";
+import { collectWhenIdle } from "../base/idle-collection.ts";
 import { fewRandomBytes } from "../base/random-bytes.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
@@ -111,6 +112,7 @@ export async function serve(args: string[]): Promise<void> {
   const broken = logUncaughtErrors(logError);
   // A program that reads this line may stop the daemon at once.
   if (isWanted) process.stdout.write(greeting(daemon, config, process.env, clients));
+  collectWhenIdle();
   // Node does this at its exit, which a daemon that is killed does not reach.
   setImmediate(flushCompileCache);
   const isBroken = await Promise.race([asked.then(() => false), broken.then(() => true)]);
