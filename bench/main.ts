@@ -1,6 +1,6 @@
 /**
  * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning-sqlite|pruning-postgres|http|transfers|cli|
- * e2b|pause|egress|expiry …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It
+ * e2b|pause|egress|expiry|web …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It
  * asserts nothing, and prints by how much a goal is missed.
  */
 
@@ -60,6 +60,11 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   pause: (undo) => benchPauses(undo),
   egress: (undo) => benchEgress(undo),
   expiry: (undo) => benchExpiry(undo, { all: 10_000, live: 1000 }),
+  async web(undo) {
+    // It has code for pages, which is checked with the types of browsers (tsconfig.web.json), so it is not imported above.
+    const module = "./web/web.ts";
+    return (await import(module)).benchWeb(undo, 10_000);
+  },
 };
 
 const wanted = process.argv.slice(2);
