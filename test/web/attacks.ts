@@ -9,9 +9,12 @@ import type { TestDaemon } from "../harness/daemon.ts";
 /** a server that a sandbox runs */
 const served = `require("http").createServer((_, r) => r.setHeader("content-type", "text/html").end("<p>attack</p>")).listen(3000)`;
 
-/** tries the attacks from both pages, in the tab of somebody who is signed in; "desk" is a sandbox that runs */
+/** tries the attacks from both pages, in the tab of somebody who is signed in; "desk" is a sandbox */
 export async function expectAttacksFail(page: Page, daemon: TestDaemon, client: SandkeepClient): Promise<void> {
   const before = await client.call("listSandboxes", {});
+  // On a slow host its time is over by now.
+  const { state } = await client.call("getSandbox", { params: { sandbox: "desk" } });
+  if (state !== "running") await client.call("resumeSandbox", { params: { sandbox: "desk" } });
   const { url } = await client.call("openPort", { params: { sandbox: "desk", port: "3000" } });
   const body = { command: "node", args: ["-e", served] };
   await client.call("startCommand", { params: { sandbox: "desk" }, body });

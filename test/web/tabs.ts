@@ -48,6 +48,7 @@ export async function expectSharedStream(browser: Browser, daemon: TestDaemon, c
   await all(rest, (page) => page.getByText("live", { exact: true }).waitFor());
   await create("after");
   await all(rest, (page) => state(page, "after", "running").waitFor());
+  await shell.getByText("connected").waitFor();
   await shell.keyboard.type("echo af''ter\n");
   await screen.getByText("after", { exact: true }).waitFor();
   expect(await screen.getByText("before", { exact: true }).count()).toBe(1);
