@@ -13,6 +13,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { root, tempDir } from "../test/harness/harness.ts";
 import { guestBinary, needs } from "../test/runner/needs.ts";
 import { vercelConventions } from "./api/vercel/conventions.ts";
+import { eachBounded } from "./base/concurrency/each-bounded.ts";
 import { openOfflineStore } from "./cli/offline/offline-store.ts";
 
 const run = promisify(execFile);
@@ -23,6 +24,19 @@ test("help is --help, also of a command", async () => {
   expect(await said("help")).toBe(await said("--help"));
   expect(await said("help", "env")).toBe(await said("env", "--help"));
   expect(await said("help", "env")).toMatch(/^Usage: eval "\$\(sandkeep env/);
+});
+
+test("the help of every command has an example", async () => {
+  const { stdout } = await run(process.execPath, [main, "--help"]);
+  const names = [...stdout.matchAll(/^ {2}([a-z]+) {2,}/gm)]
+    .map(([, name = ""]) => name)
+    .filter((name) => name !== "help");
+  expect(names.length).toBeGreaterThan(30);
+  await eachBounded(4, names, async (name) => {
+    const said = (await run(process.execPath, [main, name, "--help"])).stdout;
+    expect(said, name).toMatch(/^Usage:/);
+    expect(said, name).toMatch(/\n\nExample:\n {2}\S/);
+  });
 });
 
 test("a command that only looks at images makes no data directory", async () => {

@@ -54,6 +54,10 @@ const sandboxCommands: Record<string, Listed> = {
     summary: "stop sandboxes",
     load: async () => (await import("./cli/sandboxes/end.ts")).stopCommand,
   },
+  extend: {
+    summary: "give a running sandbox more time",
+    load: async () => (await import("./cli/sandboxes/extend.ts")).extendCommand,
+  },
   rm: {
     summary: "delete sandboxes",
     load: async () => (await import("./cli/sandboxes/end.ts")).rmCommand,
@@ -117,7 +121,7 @@ const otherCommands: Record<string, Listed> = {
     isLocal: true,
   },
   team: {
-    summary: "list and create teams",
+    summary: "list, create and delete teams",
     load: async () => (await import("./cli/commands/team.ts")).teamCommand,
   },
   quota: {

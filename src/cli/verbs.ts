@@ -20,7 +20,6 @@ const otherWords: Record<string, string> = {
   inspect: "sandkeep ls --json shows all of sandboxes, and sandkeep image inspect all of an image",
   commit: "sandkeep snapshot create keeps a sandbox's files, and sandkeep image from-snapshot makes an image of them",
   login: "sandkeep registry login logs in to a registry",
-  extend: "sandkeep run --timeout says how long a sandbox runs",
 };
 
 /** what to write instead of a command that there is not; `known` are those that there are */

@@ -376,7 +376,10 @@ export function serveUsage(): string {
 Runs the daemon. Each setting is a flag or a variable of the environment; a flag wins. A duration is a number of
 milliseconds or has a unit (90s, 5m, 24h, 30d), a size is a number of bytes or has one (512M, 32G).
 
-${rows.join("")}`;
+${rows.join("")}
+Example:
+  sudo sandkeep serve --port 7700
+`;
 }
 
 /** a setting's default as people write it */

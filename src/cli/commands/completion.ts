@@ -33,6 +33,7 @@ complete -o default -F _sandkeep sandkeep`,
   found=("\${(@f)$(sandkeep completion words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n $found[1] ]]; then compadd -a found; else _files; fi
 }
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 compdef _sandkeep sandkeep`,
   fish: `complete -c sandkeep -a '(sandkeep completion words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'`,
 };
@@ -52,7 +53,21 @@ export async function completionCommand(args: string[], context: CompletionConte
 }
 
 /** commands whose operands are names of sandboxes */
-const takeSandboxes = ["exec", "shell", "ps", "logs", "stop", "rm", "cp", "fork", "restore", "diff", "port", "egress"];
+const takeSandboxes = [
+  "exec",
+  "shell",
+  "ps",
+  "logs",
+  "stop",
+  "extend",
+  "rm",
+  "cp",
+  "fork",
+  "restore",
+  "diff",
+  "port",
+  "egress",
+];
 
 /** the words that may stand in place of the last one */
 export async function completed(words: string[], { commands, usage, sandboxes }: CompletionContext): Promise<string[]> {

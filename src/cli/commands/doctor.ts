@@ -13,6 +13,9 @@ Exits with 1 if sandboxes cannot run here. Each line begins with ok, with !! if 
 Options:
   --json                   print all findings as JSON
   --data-dir <directory>   where the daemon keeps its data (SANDKEEP_DATA_DIR)
+
+Example:
+  sandkeep doctor
 `;
 
 export interface DoctorContext {

@@ -51,6 +51,7 @@ async function refusing(message: string) {
     dataDirs: [],
     now: Date.now,
     lines,
+    output: {},
     print: (line: string) => void lines.push(line),
     warn: () => undefined,
   };

@@ -30,9 +30,14 @@ Options:
   --project <id>           the project of the sandbox (your team's first)
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+
+Example:
+  sandkeep egress -f demo
 `;
 
 export interface EgressContext extends KeyPlaces {
+  /** where it prints; cut to its width if it is a terminal */
+  output: { isTTY?: boolean | undefined; columns?: number };
   print(line: string): void;
   warn(line: string): void;
 }
@@ -58,7 +63,8 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   });
   const path = pathOf(name, values.project);
   if (values.suggest) return suggest(client, path, values.json ?? false, context);
-  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false }, context.print);
+  const columns = context.output.isTTY ? context.output.columns : undefined;
+  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false, columns }, context.print);
 }
 
 /** builds a path of the API with a query */
@@ -89,12 +95,12 @@ const what = "show the egress log";
 async function show(
   client: Client,
   path: Path,
-  { follow, json }: { follow: boolean; json: boolean },
+  { follow, json, columns }: { follow: boolean; json: boolean; columns: number | undefined },
   print: (line: string) => void,
 ): Promise<void> {
-  const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event));
+  const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event, columns));
   // Print the header only after the first answer: a refusal has no table.
-  const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader));
+  const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader(columns)));
   // The sandbox may get another session meanwhile.
   const session = pathOf(first.session.id, undefined);
   const last = follow ? await followed(client, session, first.next, printEvent) : first;

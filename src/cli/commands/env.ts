@@ -22,6 +22,9 @@ Options:
   --team <id>              whose sandboxes, for vercel (team_default)
   --project <id>           of which project, for vercel (prj_default)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+
+Example:
+  eval "$(sandkeep env vercel)" && node program.mjs
 `;
 
 /** What the command reads and writes. */

@@ -13,6 +13,7 @@ test("a directory without a Dockerfile is refused with a sentence", async () => 
   const context = {
     ...{ environment: { SANDKEEP_API_KEY: "sk_of_a_test_only" }, dataDirs: [] },
     ...{ input: process.stdin, output: process.stdout, print: () => {}, progress: () => {} },
+    ...{ errors: process.stderr, warn: () => {}, write: async () => {}, now: () => 0 },
   };
   await expect(imageBuildCommand(["build", "-t", "x", directory], context)).rejects.toThrow(
     `Cannot build from "${directory}": it has no Dockerfile\nhint: -f names another file`,

@@ -12,8 +12,10 @@ import { readArgs } from "../args.ts";
 import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import type { CommandContext } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { isRecipe } from "../image-recipes.ts";
+import { metered } from "../print/meter.ts";
 
 export const imageBuildUsage = `Usage:
   sandkeep image build [options] <directory>
@@ -39,9 +41,12 @@ Options:
   --project <id>           the project whose limits of the key apply (your team's first)
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+
+Example:
+  sandkeep image build -t app . && sandkeep run app
 `;
 
-export interface ImageBuildContext extends KeyPlaces {
+export interface ImageBuildContext extends KeyPlaces, Pick<CommandContext, "errors" | "warn" | "write" | "now"> {
   input: AsyncIterable<Uint8Array>;
   output: NodeJS.WritableStream;
   print(line: string): void;
@@ -133,7 +138,8 @@ async function build(client: Client, directory: string, values: Values, context:
     ...(Object.keys(args).length > 0 && { args: JSON.stringify(args) }),
   });
   const show = how === "plain" ? new PlainProgress(context.progress) : undefined;
-  for await (const each of client.lines("build the image", `/sandkeep/v1/builds?${parameters}`, tar)) {
+  const sent = how === "plain" ? metered(tar, { what: "Sending the files" }, context) : tar;
+  for await (const each of client.lines("build the image", `/sandkeep/v1/builds?${parameters}`, sent)) {
     const line = each as Line;
     if (how === "json") context.print(JSON.stringify(line));
     else show?.take(line);

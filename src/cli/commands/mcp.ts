@@ -32,6 +32,9 @@ Options:
                            let the model open this much network: allow-all, deny-all, or domains and ranges, such as
                            "registry.npmjs.org,*.github.com"; without it, it can only narrow what a sandbox may reach
   --tools <family>         sandkeep (the default), or the tools of a vendor by its names: veryfront
+
+Example:
+  claude mcp add sandkeep -- sandkeep mcp
 `;
 
 const options = {

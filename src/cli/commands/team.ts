@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, Refusal } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -12,10 +12,13 @@ import { unknownVerb, verbOf } from "../verbs.ts";
 
 export const teamUsage = `Usage: sandkeep team ls [options]
        sandkeep team create [options] <name>
+       sandkeep team rm [--force] [options] <name>
 
-Lists the teams that you may act for, or creates one, which needs an admin key. Every command takes --team then.
+Lists the teams that you may act for, or creates or deletes one, which needs an admin key. Every command takes --team
+then. A team is deleted with its keys and projects.
 
 Options:
+  -f, --force              rm: also delete its sandboxes, snapshots, drives and images
 ${daemonUsage}
 Example:
   sandkeep team create ml && sandkeep ls --team ml
@@ -41,15 +44,27 @@ Example:
 `;
 
 export async function teamCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, teamUsage, daemonOptions);
+  const { values, positionals } = readArgs(args, teamUsage, {
+    force: { type: "boolean", short: "f" },
+    ...daemonOptions,
+  });
   if (values.help) return showUsage(teamUsage, context);
   const [given = "", slug, ...rest] = positionals;
   const verb = verbOf(given);
-  if (verb !== "ls" && verb !== "create")
-    throw new CliError(`${unknownVerb("team", given, ["ls", "create"])}\n\n${teamUsage.trimEnd()}`);
-  if ((verb === "create") !== (slug !== undefined) || rest.length > 0)
-    throw new CliError(`Cannot do "team ${given}": create takes one name, ls none\n\n${teamUsage.trimEnd()}`);
+  if (verb !== "ls" && verb !== "create" && verb !== "rm")
+    throw new CliError(`${unknownVerb("team", given, ["ls", "create", "rm"])}\n\n${teamUsage.trimEnd()}`);
+  if ((verb !== "ls") !== (slug !== undefined) || rest.length > 0)
+    throw new CliError(`Cannot do "team ${given}": create and rm take one name, ls none\n\n${teamUsage.trimEnd()}`);
+  if (values.force && verb !== "rm") throw new CliError(`Cannot use --force with "team ${given}": it is for rm`);
   const daemon = new Daemon(values, context);
+  if (slug !== undefined && verb === "rm") {
+    const input = { params: { team: slug }, query: { force: values.force ?? false } };
+    await daemon.ask(`delete the team "${slug}"`, daemon.client.call("deleteTeam", input)).catch((error) => {
+      if (!(error instanceof Refusal && error.status === 409 && !values.force)) throw error;
+      throw new CliError(error.message, `sandkeep team rm --force ${slug} deletes them, too`);
+    });
+    return context.print(values.json ? plainJson({ slug, deleted: true }) : slug) as undefined;
+  }
   if (slug !== undefined) {
     const made = await daemon.ask(`make the team "${slug}"`, daemon.client.call("createTeam", { body: { slug } }));
     return context.print(values.json ? plainJson(made) : made.slug) as undefined;

@@ -18,6 +18,9 @@ Options:
   --json                   print JSON
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+
+Example:
+  sandkeep upgrade
 `;
 
 export interface UpgradeContext extends KeyPlaces {

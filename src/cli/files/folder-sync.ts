@@ -22,10 +22,12 @@ import {
   unlink,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
+import type { CommandContext } from "../command.ts";
+import { metered } from "../print/meter.ts";
 import { packDirectory } from "./pack.ts";
 import type { RemoteFiles } from "./remote-files.ts";
 import { unpack } from "./unpack.ts";
@@ -48,14 +50,15 @@ export interface Changes {
 }
 
 /** copies a folder into the sandbox; returns what it contained */
-export async function copyIn({ local, remote }: Folder, files: RemoteFiles): Promise<Tree> {
+export async function copyIn({ local, remote }: Folder, files: RemoteFiles, context: CommandContext): Promise<Tree> {
   const tree = await treeOf(byteString(local));
+  const of = [...tree.values()].reduce((sum, facts) => sum + (facts.isFile() ? facts.size : 0), 0);
   const tar = new TarWriter();
   const bytes = async function* () {
     yield* packDirectory(tar, { directory: byteString(local) });
     yield* tar.end();
   };
-  await files.unpack(remote, bytes());
+  await files.unpack(remote, metered(bytes(), { what: `Copying ${basename(local)}`, of }, context));
   return tree;
 }
 

@@ -44,6 +44,11 @@ export class RemoteFiles {
     await this.#daemon.ask(this.#what, this.#daemon.client.call("writeArchive", { ...this.#place(path), bytes }));
   }
 
+  async write(path: string, content: AsyncIterable<Uint8Array>): Promise<void> {
+    const bytes = content as unknown as NonNullable<RequestInit["body"]>;
+    await this.#daemon.ask(this.#what, this.#daemon.client.call("writeFile", { ...this.#place(path), bytes }));
+  }
+
   async pack(path: string): Promise<AsyncIterable<Uint8Array>> {
     const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", this.#place(path)));
     return body ?? ReadableStream.from([]);

@@ -30,8 +30,8 @@ export class Folders {
     return this.#folders[0]?.folder.remote;
   }
 
-  async copyIn(): Promise<void> {
-    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files)).keys()];
+  async copyIn(context: CommandContext): Promise<void> {
+    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files, context)).keys()];
   }
 
   async bringBack(sandbox: string, { warn }: CommandContext): Promise<void> {

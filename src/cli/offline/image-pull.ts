@@ -1,11 +1,13 @@
 /** `sandkeep image pull`: pulls from a registry, with a progress bar on a terminal and lines elsewhere. */
 
+import { sizeInWords } from "../../base/size-in-words.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import type { ImageStores, ImportOptions } from "../../runtime/linux/oci/import.ts";
 import type { RegistrySettings } from "../../runtime/linux/registry/client.ts";
 import type { Credentials } from "../../runtime/linux/registry/credentials.ts";
 import { pullImage } from "../../runtime/linux/registry/pull.ts";
 import { parseReference } from "../../runtime/linux/registry/reference.ts";
+import { progressOf } from "../print/meter.ts";
 
 /** The registries to pull from, and functions that show progress. */
 export interface PullContext {
@@ -59,29 +61,17 @@ class Meter {
       if (bytes < of && now - this.#drawnAt < 100) return;
       this.#drawnAt = now;
       this.#isDrawn = true;
-      redraw(bar(bytes, of));
+      redraw(progressOf(bytes, of));
       return;
     }
     const tenth = of === 0 ? 10 : Math.floor((bytes * 10) / of);
     if (tenth <= this.#tenth) return;
     this.#tenth = tenth;
-    progress(`${tenth * 10} % of ${megabytes(of)}`);
+    progress(`${tenth * 10} % of ${sizeInWords(of)}`);
   }
 
   close(): void {
     if (this.#isDrawn) this.#context.redraw?.("");
     this.#isDrawn = false;
   }
-}
-
-const width = 30;
-
-export function bar(bytes: number, of: number): string {
-  const share = of === 0 ? 1 : Math.min(1, bytes / of);
-  const full = Math.round(share * width);
-  return `[${"#".repeat(full)}${" ".repeat(width - full)}] ${Math.floor(share * 100)} % of ${megabytes(of)}`;
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }

@@ -53,6 +53,9 @@ Options:
   --team <id>              the id of the team whose image it is
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
+
+Example:
+  sandkeep image pull docker.io/library/python:3.13 && sandkeep run python:3.13 python3 --version
 `;
 
 /** What a command reads and writes besides the store. */

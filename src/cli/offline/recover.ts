@@ -19,6 +19,9 @@ Options:
   --json                   print JSON
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR)
+
+Example:
+  sandkeep recover --adopt
 `;
 
 /** A data directory and its database, opened without a daemon. */

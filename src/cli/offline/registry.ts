@@ -16,6 +16,9 @@ export const registryUsage = `Usage:
 
 Options:
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
+
+Example:
+  sandkeep registry login ghcr.io --user me
 `;
 
 /** What the command reads and writes. */

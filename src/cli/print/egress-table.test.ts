@@ -107,5 +107,22 @@ test("hosts and ports are aligned in columns; without any there is no table", ()
 test("the reason is aligned below its title, however long a program's name is", () => {
   const who = { command: "cmd_0123456789abcdef0123456789ab", program: "fifteen-letters" };
   const row = eventRow({ ...base, ...counts, ...who, protocol: "dns", name: "a.test", allowed: false, reason: "no" });
-  expect(row.indexOf("no", eventHeader.indexOf("WHO"))).toBe(eventHeader.indexOf("WHY"));
+  const header = eventHeader();
+  expect(row.indexOf("no", header.indexOf("WHO"))).toBe(header.indexOf("WHY"));
 });
+
+test.each([20, 40, 80, 200])(
+  "on a terminal of %d columns no line is longer, and its columns are aligned",
+  (columns) => {
+    const event = { ...base, ...counts, protocol: "tls", name: `${"long.".repeat(20)}test`, port: 443, allowed: false };
+    const lines = [
+      eventHeader(columns),
+      eventRow({ ...event, program: "curl", reason: "no rule of the policy allows it" }, columns),
+      eventRow({ id: 1, at: 1, dropped: 12 }, columns),
+    ];
+    for (const line of lines) expect([...line].length, line).toBeLessThanOrEqual(columns);
+    if (columns < 80) return;
+    expect(lines[1]?.slice(lines[0]?.indexOf("VERDICT"))).toMatch(/^denied/);
+    expect(lines[1]?.slice(lines[0]?.indexOf("WHERE"))).toMatch(/^long\./);
+  },
+);

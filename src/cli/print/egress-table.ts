@@ -4,6 +4,7 @@
 
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { plain } from "./plain.ts";
+import { cut, fitted } from "./table.ts";
 
 /** A line of the log as the daemon sends it; some stand for missing lines. */
 export interface EgressEvent {
@@ -51,25 +52,26 @@ const idLength = 12;
 /** the kernel's limit for a program's name */
 const longestProgram = 15;
 
-export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHO", "WHY"]);
+/** columns for a reason or rule on a terminal */
+const longestWhy = 40;
 
-export function eventRow(event: EgressEvent): string {
+/** the line of titles; `columns` is the width of the terminal, if it is one */
+export function eventHeader(columns?: number): string {
+  return row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHO", "WHY"], columns);
+}
+
+export function eventRow(event: EgressEvent, columns?: number): string {
   const time = timeOf(event.at);
-  if (event.dropped !== undefined) return row([time, "unseen", `${event.dropped} decisions, too many at once`]);
-  if (event.forgotten !== undefined) return row([time, "unseen", `${event.forgotten} lines that are no longer kept`]);
+  if (event.dropped !== undefined)
+    return row([time, "unseen", `${event.dropped} decisions, too many at once`], columns);
+  if (event.forgotten !== undefined)
+    return row([time, "unseen", `${event.forgotten} lines that are no longer kept`], columns);
   const { allowed, rule, reason, failure, ended = 0, bytesIn = 0, bytesOut = 0, count = 0 } = event;
   // A line without a decision reports the end of connections that were decided before.
   const verdict = count === 0 ? "closed" : allowed ? (failure === undefined ? "allowed" : "failed") : "denied";
   const bytes = ended > 0 ? [sizeInWords(bytesIn), sizeInWords(bytesOut)] : ["", ""];
-  return row([
-    time,
-    verdict,
-    whereOf(event),
-    whatOf(event),
-    ...bytes,
-    whoOf(event),
-    (allowed ? (failure ?? rule) : reason) ?? "",
-  ]);
+  const why = (allowed ? (failure ?? rule) : reason) ?? "";
+  return row([time, verdict, whereOf(event), whatOf(event), ...bytes, whoOf(event), why], columns);
 }
 
 export function hostTable(hosts: EgressHost[]): string[] {
@@ -125,11 +127,20 @@ function timeOf(at: number): string {
   return `${date} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":")}`;
 }
 
-/** fixed widths: lines come one by one, so a column cannot adapt to its longest cell */
-function row(cells: string[]): string {
-  const widths = [19, 7, 28, 20, 9, 9, longestProgram + 1 + idLength, 0];
-  return cells
-    .map((cell, at) => plain(cell).padEnd(widths[at] ?? 0))
+/** fixed widths, since lines come one by one; on a terminal, cells are cut so that a line fits */
+function row(cells: string[], columns?: number): string {
+  const widths = [19, 7, 28, 20, 9, 9, longestProgram + 1 + idLength, columns === undefined ? 0 : longestWhy];
+  const shown = columns === undefined ? widths : fitted(widths, columns);
+  const line = cells
+    .slice(0, shown.length)
+    .map((cell, at) => {
+      const text = plain(cell);
+      const width = shown[at] ?? 0;
+      // A line with fewer cells goes on where they would be.
+      const isLast = at === cells.length - 1;
+      return (columns === undefined || isLast ? text : cut(text, width)).padEnd(width);
+    })
     .join("  ")
     .trimEnd();
+  return columns === undefined ? line : cut(line, columns);
 }

@@ -28,6 +28,26 @@ test("a table that is wider than the terminal has its widest columns cut", () =>
   }
 });
 
+test.each([20, 40, 80, 200])(
+  "a table fits a terminal of %d columns; the last columns go if no other way is left",
+  (columns) => {
+    const titles = ["NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "AGE", "ENDS IN", "PORTS"];
+    const row = [
+      "sandbox-35jg595ed0de",
+      "snapshotting",
+      "registry.example.com/app:1",
+      "2",
+      "4 GiB",
+      "12m",
+      "4m",
+      "3000",
+    ];
+    const lines = table(titles, [row], { columns, colours: false });
+    for (const line of lines) expect([...line].length, line).toBeLessThanOrEqual(columns);
+    expect(lines[0]).toMatch(columns === 20 ? /^NAME +STATE$/ : columns === 40 ? /^NAME .*CPUS/ : /PORTS$/);
+  },
+);
+
 test("signs of two columns count as two", () => {
   expect(
     table(

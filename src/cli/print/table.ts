@@ -40,8 +40,9 @@ export function table(titles: string[], rows: Cell[][], { columns, colours }: Pa
   const natural = titles.map((_, at) => Math.max(...cells.map((row) => widthOf(row[at]?.text ?? ""))));
   const widths = columns === undefined ? natural : fitted(natural, columns);
   return cells.map((row) => {
-    const last = row.length - 1;
+    const last = widths.length - 1;
     return row
+      .slice(0, widths.length)
       .map(({ text, colour }, at) => {
         const shown = cut(text, widths[at] ?? 0);
         const blanks = at === last ? "" : " ".repeat(Math.max(0, (widths[at] ?? 0) - widthOf(shown)));
@@ -52,23 +53,26 @@ export function table(titles: string[], rows: Cell[][], { columns, colours }: Pa
   });
 }
 
-/** narrows the widest columns until the row fits, or no column can be narrower */
-function fitted(natural: number[], columns: number): number[] {
+/** narrows the widest columns until the row fits; if no column can be narrower, leaves out the last ones */
+export function fitted(natural: number[], columns: number): number[] {
   const widths = [...natural];
   const total = () => widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1));
   while (total() > columns) {
     const widest = Math.max(...widths);
-    if (widest <= narrowest) break;
-    widths[widths.lastIndexOf(widest)] = widest - 1;
+    if (widest > narrowest) widths[widths.lastIndexOf(widest)] = widest - 1;
+    else if (widths.length > 1) widths.pop();
+    else return [Math.max(1, columns)];
   }
-  return widths;
+  // Those that stay may have the room of those that went.
+  if (widths.length === natural.length) return widths;
+  return fitted(natural.slice(0, widths.length), columns);
 }
 
 function parts(cell: Cell): { text: string; colour?: Colour } {
   return typeof cell === "string" ? { text: plain(cell) } : { ...cell, text: plain(cell.text) };
 }
 
-function cut(text: string, width: number): string {
+export function cut(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let shown = "";
   for (const sign of text) {

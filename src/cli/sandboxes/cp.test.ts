@@ -20,6 +20,13 @@ test("an event is one line, whatever its texts contain", () => {
   expect(eventLine(event)).toBe("1970-01-01 00:00:00.000  command.started       name=a\\u001b[2J\\u000ab");
 });
 
+const context = {
+  errors: { isTTY: false } as NodeJS.WriteStream,
+  warn: () => undefined,
+  write: async () => undefined,
+  now: () => 0,
+};
+
 test("a symlink that an earlier copy left in the target is not followed", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));
   onTestFinished(() => rm(folder, { recursive: true }));
@@ -45,7 +52,7 @@ test("a symlink that an earlier copy left in the target is not followed", async 
       read: async () => content(),
     }) as unknown as RemoteFiles; // only what a download uses
   const copy = (type: string, from: string, to: string) =>
-    download({ path: from }, { path: to }, remote(type), { warn: () => undefined });
+    download({ path: from }, { path: to }, remote(type), context);
   await expect(copy("directory", "/work/sub", here)).rejects.toThrow('sub": it is a symlink');
   await expect(copy("file", "/work/file", here)).rejects.toThrow('file": it is a symlink');
   await expect(copy("file", "/work/file", join(here, "file"))).rejects.toThrow('file": it is a symlink');

@@ -15,19 +15,26 @@ import { CliError } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
 import { unpack } from "../files/unpack.ts";
+import { metered } from "../print/meter.ts";
 import { plainJson } from "../print/plain.ts";
 
 export const cpUsage = `Usage: sandkeep cp [options] <path> <sandbox>:<path>
        sandkeep cp [options] <sandbox>:<path> <path>
+       sandkeep cp [options] - <sandbox>:<path>
+       sandkeep cp [options] <sandbox>:<path> -
 
 Copies a file, or a directory with everything in it. If the target is a directory, the copy is made in it; a directory
 whose path ends with "/." is copied without its own name. A relative path in a sandbox begins where its programs start.
+
+"-" stands for standard input or output. A file is its bytes there, and the content of a directory is a tar. To unpack a
+tar, name a directory that exists, or end its path with "/".
 
 Options:
   -u, --user <name>        the user of the sandbox that reads or owns the files
 ${daemonUsage}
 Example:
   sandkeep cp ./app demo:/srv && sandkeep cp demo:/srv/app/report.txt .
+  sandkeep cp demo:/srv/app - | tar -tf -
 `;
 
 export async function cpCommand(args: string[], context: CommandContext): Promise<undefined> {
@@ -42,8 +49,10 @@ export async function cpCommand(args: string[], context: CommandContext): Promis
   const named = { params: { sandbox }, query: daemon.scope };
   const { session } = await daemon.askAbout(sandbox, what, daemon.client.call("getSandbox", named));
   const remote = new RemoteFiles(daemon, session, { what, user: values.user });
-  const there = from.sandbox === undefined ? await upload(from, to, remote) : await download(from, to, remote, context);
-  if (values.json) context.print(plainJson({ from: positionals[0], to: there }));
+  const copy =
+    from.path === "-" ? fromInput : to.path === "-" ? toOutput : from.sandbox === undefined ? upload : download;
+  const there = await copy(from, to, remote, context);
+  if (values.json && there !== "-") context.print(plainJson({ from: positionals[0], to: there }));
 }
 
 interface Place {
@@ -57,8 +66,42 @@ export function placeOf(text: string): Place {
   return sandbox === undefined ? { path: text } : { sandbox, path: path === "" ? "." : path };
 }
 
+/** a tar into a directory, or the bytes of a file */
+async function fromInput(_: Place, to: Place, remote: RemoteFiles, context: CommandContext): Promise<string> {
+  const { input } = context;
+  if (input.isTTY)
+    throw new CliError("Cannot copy from standard input: it is a terminal", `write: … | sandkeep cp - ${to.sandbox}:…`);
+  const target = remote.absolute(to.path);
+  const bytes = metered(input as AsyncIterable<Buffer>, { what: `Copying to ${to.sandbox}` }, context);
+  if (to.path.endsWith("/") || isDirectoryAt(await remote.find(target))) await remote.unpack(target, bytes);
+  else await remote.write(target, bytes);
+  return target;
+}
+
+/** the content of a directory as a tar, or the bytes of a file */
+async function toOutput(
+  from: Place,
+  _: Place,
+  remote: RemoteFiles,
+  { output, write }: CommandContext,
+): Promise<string> {
+  const source = remote.absolute(from.path);
+  const file = await remote.find(source);
+  if (!file) throw missing(from);
+  const isDirectory = isDirectoryAt(file);
+  if (isDirectory && output.isTTY)
+    throw new CliError(`Cannot copy "${from.path}" to a terminal: it is a directory`, "add | tar -x to unpack it here");
+  for await (const chunk of isDirectory ? await remote.pack(source) : await remote.read(source))
+    await write(output, chunk);
+  return "-";
+}
+
+function missing({ path }: Place): CliError {
+  return new CliError(`Cannot copy "${path}": it does not exist in the sandbox`);
+}
+
 /** returns the path of the copy in the sandbox */
-async function upload(from: Place, to: Place, remote: RemoteFiles): Promise<string> {
+async function upload(from: Place, to: Place, remote: RemoteFiles, context: CommandContext): Promise<string> {
   const facts = await stat(from.path).catch((cause) => {
     throw new CliError(`Cannot copy "${from.path}": ${cause.code === "ENOENT" ? "it does not exist" : cause.message}`);
   });
@@ -75,7 +118,8 @@ async function upload(from: Place, to: Place, remote: RemoteFiles): Promise<stri
     } else yield* packEntry(tar, byteString(await realPath(from.path)), name);
     yield* tar.end();
   };
-  await remote.unpack(posix.dirname(place), bytes());
+  const of = facts.isDirectory() ? undefined : facts.size;
+  await remote.unpack(posix.dirname(place), metered(bytes(), { what: `Copying to ${to.sandbox}`, of }, context));
   return place;
 }
 
@@ -96,22 +140,24 @@ export async function download(
   from: Place,
   to: Place,
   remote: Pick<RemoteFiles, "absolute" | "find" | "pack" | "read">,
-  { warn }: Pick<CommandContext, "warn">,
+  context: Pick<CommandContext, "warn" | "errors" | "write" | "now">,
 ): Promise<string> {
+  const { warn } = context;
+  const what = `Copying from ${from.sandbox}`;
   const source = remote.absolute(from.path);
   const file = await remote.find(source);
-  if (!file) throw new CliError(`Cannot copy "${from.path}": it does not exist in the sandbox`);
+  if (!file) throw missing(from);
   const isDirectory = isDirectoryAt(file);
   const isContent = isDirectory && /(^|\/)\.$/.test(from.path);
   const isInto = (await stat(to.path).catch(() => undefined))?.isDirectory() ?? false;
   const place = isInto && !isContent ? join(to.path, posix.basename(source)) : to.path;
   if (isDirectory) {
     if (place !== to.path && (await lstat(place).catch(() => undefined))?.isSymbolicLink()) throw symlinkAt(place);
-    const leftOut = await unpack(await remote.pack(source), place);
+    const leftOut = await unpack(metered(await remote.pack(source), { what }, context), place);
     if (leftOut > 0) warn(`Left out ${leftOut} that are neither files, directories nor links`);
     return place;
   }
-  const bytes = await remote.read(source);
+  const bytes = metered(await remote.read(source), { what, of: file.size }, context);
   // The types know only names of flags, and none of those refuses a symlink.
   const flags = (constants.O_WRONLY |
     constants.O_CREAT |

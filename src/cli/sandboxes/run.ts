@@ -199,7 +199,7 @@ async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContex
     announce(made, keep, context);
     const { Folders } = await import("../files/run-folders.ts");
     const folders = new Folders(daemon, session, volumes);
-    const interrupted = await signalBefore(folders.copyIn(), context.signals);
+    const interrupted = await signalBefore(folders.copyIn(context), context.signals);
     if (interrupted !== undefined) return interrupted;
     const spec = { ...wanted, session: session.id, cwd: wanted.cwd ?? folders.first };
     const code = await runProgram(daemon, { ...spec, afterwards: afterwardsOf(name, keep) }, context);

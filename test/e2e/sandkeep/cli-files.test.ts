@@ -49,6 +49,24 @@ test("cp copies files and directories both ways, with their modes and symlinks",
   expect(await readFile(join(back, "run"), "utf8")).toBe("#!/bin/sh\necho ran\n");
 });
 
+test("cp - takes and gives a file's bytes, and a directory's content as a tar", async () => {
+  const bytes = Buffer.from([0, 255, 10, 128]);
+  expect(await cli.run(["cp", "-", "demo:/tmp/deep/raw"], bytes)).toEqual({ code: 0, stdout: "", stderr: "" });
+  expect(await inside("od -An -tx1 /tmp/deep/raw")).toBe(" 00 ff 0a 80\n");
+  const made = join(folder, "made");
+  await mkdir(made);
+  await writeFile(join(made, "one"), "1");
+  const sent = await cli.shell(
+    `tar -C ${made} -cf - . | "$0" cp - demo:/tmp/many/ && "$0" cp demo:/tmp/many - | tar -tf -`,
+  );
+  expect(sent).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(.*\n)*(\.\/)?one\n$/), stderr: "" });
+  expect((await cli.shell('"$0" cp demo:/tmp/deep/raw - | od -An -tx1')).stdout).toBe(" 00 ff 0a 80\n");
+  expect(await cli.run(["cp", "demo:/none", "-"])).toMatchObject({ code: 1, stdout: "" });
+  const shown = cli.onTerminal(["cp", "demo:/tmp", "-"]);
+  expect(await shown.ended, shown.output).toBe(1);
+  expect(shown.output).toContain("hint: add | tar -x to unpack it here");
+});
+
 test("cp names what is missing, and copies nothing from sandbox to sandbox", async () => {
   const failures = [
     [["cp", join(folder, "none"), "demo:/tmp"], /^sandkeep: Cannot copy ".+none": it does not exist\n$/],

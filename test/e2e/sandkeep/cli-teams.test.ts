@@ -39,11 +39,18 @@ test("an admin makes a team and limits it", async () => {
   expect(set.stdout).toMatch(
     /^WHAT +USED +LIMIT\nsandboxes +0 +0\ncpus +0 +none\nmemory +0 MiB +2 GiB\ncreates a minute +0 +9\ndisk of images +0 MiB +none\n$/,
   );
+  expect((await cli.run(["team", "rm"])).stderr).toMatch(/^sandkeep: Cannot do "team rm": create and rm take one name/);
   const refused = await cli.run(["run", "--team", "ml", "--", "true"]);
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/^sandkeep: Cannot run "true": /) });
   const { limits } = await cli.json(["quota", "--team", "ml"]);
   expect(limits).toEqual({ sandboxes: 0, vcpus: null, memory: 2048, createsPerMinute: 9, imageDisk: null });
   expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);
+  expect((await cli.run(["drive", "create", "held", "--size", "64m", "--team", "ml"])).code).toBe(0);
+  expect((await cli.run(["team", "rm", "ml"])).stderr).toMatch(
+    /^sandkeep: Cannot delete the team "ml": .+\nhint: sandkeep team rm --force ml deletes them, too\n$/,
+  );
+  expect(await cli.run(["team", "rm", "-f", "ml"])).toEqual({ code: 0, stdout: "ml\n", stderr: "" });
+  expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).not.toContain("ml");
 });
 
 test("the audit lists who changed what, also what was refused", async () => {
@@ -60,6 +67,17 @@ test("top shows the load of running sandboxes, and on a terminal until Ctrl-C", 
   expect((await cli.run(["top"])).stdout).toMatch(
     /^SANDBOX +CPU +MEMORY +DISK +PROCESSES\nbusy +\d+% of [\d.]+ +\d+ MiB of \S+ GiB +.+ +\d+\n$/,
   );
+  const [{ session: before }] = await cli.json(["ls"]);
+  const extended = await cli.run(["extend", "busy", "30m"]);
+  expect(extended).toMatchObject({
+    code: 0,
+    stdout: "busy\n",
+    stderr: expect.stringMatching(/^sandkeep: It ends in 3\dm\n$/),
+  });
+  const [{ session: after }] = await cli.json(["ls"]);
+  expect(after.expiresAt - before.expiresAt).toBe(30 * 60_000);
+  expect((await cli.run(["extend", "bussy", "30m"])).stderr).toMatch(/hint: Did you mean "busy"\?/);
+  expect((await cli.run(["extend", "busy", "soon"])).stderr).toMatch(/^sandkeep: Cannot use the duration "soon"/);
   const live = cli.onTerminal(["top", "--every", "200ms"]);
   await live.until(/busy/);
   await live.until(/busy/);
@@ -99,4 +117,15 @@ test("bash completes commands, options, verbs and names", async () => {
   expect(await complete("exec", "b")).toEqual(["busy"]);
   expect(await complete("run", "--me")).toEqual(["--memory"]);
   expect(await complete("drive", "")).toEqual(["create", "fork", "ls", "resize", "rm"]);
+});
+
+test("fish completes them", async (context) => {
+  needs(context, "the command fish");
+  const complete = async (line: string) => {
+    const script = `HOME=${home} PATH=${dirname(launcher)}:$PATH fish -N -c '"$0" completion fish | source; complete -C "${line}"'`;
+    return (await cli.shell(script.replace('"$0"', launcher))).stdout.trim().split("\n");
+  };
+  expect(await complete("sandkeep she")).toContain("shell");
+  expect(await complete("sandkeep exec bu")).toContain("busy");
+  expect(await complete("sandkeep run --me")).toContain("--memory");
 });
