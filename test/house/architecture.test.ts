@@ -26,7 +26,7 @@ const mayImport: Record<string, string[]> = {
   // A client of the API like any other, so that the API is complete.
   cli: ["base", "client", "host"],
   // Commands that work on this host's data directory, without a daemon.
-  "cli/offline": ["cli", "core", "runtime"],
+  "cli/offline": ["cli", "core", "runtime", "base"],
   // Loaded into other people's programs, where nothing of ours is.
   redirect: [],
   config: ["core", "base", "log"],

@@ -84,7 +84,7 @@ export function quotaOperations({ core }: Dialect) {
       about: "team",
       body: newQuota,
       answer: answers("The quota", quotaResource),
-      run: async ({ caller, body }) => printQuota(await core.quotas.set(caller, quotaOf(body))),
+      run: async ({ caller, body }) => printQuota(await core.quotas.set(caller, definedOf(body))),
     }),
     operation({
       id: "getKeyQuota",
@@ -110,14 +110,9 @@ export function quotaOperations({ core }: Dialect) {
       body: newKeyQuota,
       answer: answers("The quota", keyQuotaResource),
       run: async ({ caller, params: { key }, body }) =>
-        printKeyQuota(await core.quotas.setOfKey(caller, key, quotaOf(body))),
+        printKeyQuota(await core.quotas.setOfKey(caller, key, definedOf(body))),
     }),
   ];
-}
-
-/** a body may have members that are undefined, and a quota has none */
-function quotaOf(given: { [K in keyof Quota]: Quota[K] | undefined }): Quota {
-  return definedOf(given) as Quota; // they are left out
 }
 
 function printQuota({ quota, use }: { quota: Quota; use: QuotaUse }): z.input<typeof quotaResource> {
