@@ -214,7 +214,7 @@ function filledName(i: number): string {
 
 const states = ["running", "snapshotting", "stopping", "pending"];
 
-/** so many changes a second to an open list, while somebody scrolls */
+/** so many changes a second to an open list */
 async function benchFlood(browser: Browser, page: Page, front: Front, rate: number, rows: number): Promise<string[]> {
   await page.goto(`${front.url}/ui/sandboxes`);
   await page.locator("tr[data-row]").first().waitFor();

@@ -10,7 +10,7 @@ import { needs } from "../../runner/needs.ts";
 import { Cli } from "./cli.ts";
 
 const cli = new Cli(daemonOfFile());
-beforeEach((context) => needs(context, "the command python3", "the command vim", "the command less"));
+beforeEach((context) => needs(context, "the command python3", "the command vim.tiny", "the command less"));
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 let folder = "";
@@ -25,7 +25,7 @@ beforeAll(async () => {
 const inside = async (script: string) => (await cli.run(["exec", "demo", "--", "sh", "-c", script])).stdout;
 
 test("an editor, a pager and a REPL work, and give the terminal back", async () => {
-  const editor = cli.onTerminal(["exec", "-it", "demo", "vim", "-u", "NONE", "-i", "NONE", "text"]);
+  const editor = cli.onTerminal(["exec", "-it", "demo", "vim.tiny", "-u", "NONE", "-i", "NONE", "text"]);
   await editor.until(/text.*\[New/s);
   editor.type("ihello w\xf6rld\x1b:wq\r");
   expect(await editor.ended, editor.output).toBe(0);
