@@ -1,6 +1,6 @@
 /** The rules of the house that a machine can hold: who may import whom, and how every file begins, ends and is named. */
 
-import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { root } from "../harness/harness.ts";
@@ -60,6 +60,15 @@ describe("imports", () => {
       .filter(({ from, to }) => partOf(from) !== partOf(to) && !mayImportAll.includes(from))
       .filter(({ from, to }) => !mayImport[partOf(from)]?.includes(partOf(to)));
     expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
+  });
+
+  test("a relative import names a file, with its extension, as Node finds it", () => {
+    // Those programs run in a folder with more files.
+    const files = sources.filter(({ path }) => !path.startsWith("test/frameworks/"));
+    const local = imports(files).filter(({ name }) => name.startsWith("."));
+    expect(local.length).toBeGreaterThan(5000);
+    const wrong = local.filter(({ from, name }) => !isFile(join(root, dirname(from), name)));
+    expect(wrong.map(({ from, name }) => `${from} imports "${name}", which is no file`)).toEqual([]);
   });
 
   test("the core uses no package, and of Node only types", () => {
@@ -218,6 +227,10 @@ function pathsNamedIn({ path, text }: Source): string[] {
   });
 }
 
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
 interface Import {
   from: string;
   /** as written: "./wire.ts", "node:net", "zod" */
@@ -225,13 +238,12 @@ interface Import {
   typeOnly: boolean;
 }
 
-/** what the product's files import; tests may reach anywhere */
-function imports(): Import[] {
+/** what files import; those of the product, unless others are given: tests may reach anywhere */
+function imports(files = sources.filter(({ path }) => /^src\/(?!.*\.test\.ts$)/.test(path))): Import[] {
   const statement =
     /^\s*(?:import|export)\s+(type\s)?[\w$*\s{},]*from\s*["']([^"']+)["']|^\s*import\s*["']([^"']+)["']/gm;
   const call = /\bimport\(\s*["']([^"']+)["']\s*\)/g;
-  const product = sources.filter(({ path }) => path.startsWith("src/") && !path.endsWith(".test.ts"));
-  return product.flatMap(({ path, text }) => [
+  return files.flatMap(({ path, text }) => [
     ...[...text.matchAll(statement)].map(([, type, name, bare]) => ({
       from: path,
       name: name ?? bare ?? "",
