@@ -24,6 +24,17 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect(made, made.text).toMatchObject({ status: 200 });
     return made.json;
   };
+  /** a shell script in the current session, and the content of a file there; relative paths begin where `exec` begins */
+  const script = async (name: string, text: string, sudo = false) => {
+    const { session } = await record(name);
+    const body = { command: "sh", args: ["-c", text], sudo, wait: true };
+    const done = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session.id}/cmd`, { body });
+    expect(done.text).toContain('"exitCode":0');
+  };
+  const content = async (name: string, path: string) => {
+    const { session } = await record(name);
+    return (await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session.id}/fs/read`, { body: { path } })).text;
+  };
   const remove = (name: string) => raw(daemon(), "DELETE", `/v2/sandboxes/${name}`);
   const record = async (name: string) => (await raw(daemon(), "GET", `/v2/sandboxes/${name}`)).json;
 
@@ -113,9 +124,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     await writeFile(join(home(), "up.txt"), "uploaded €\n");
     await sandbox("cp", "up.txt", `${name}:/tmp/up.txt`);
     await sandbox("copy", "up.txt", `${name}:here.txt`);
-    expect((await sandbox("exec", name, "--", "cat", "/tmp/up.txt", "here.txt")).stdout).toBe(
-      "uploaded €\nuploaded €\n",
-    );
+    for (const path of ["/tmp/up.txt", "here.txt"]) expect(await content(name, path)).toBe("uploaded €\n");
     await sandbox("cp", `${name}:here.txt`, "down.txt");
     expect(await readFile(join(home(), "down.txt"), "utf8")).toBe("uploaded €\n");
     const missing = await cli(version, daemon(), home(), ["cp", `${name}:missing`, "none.txt"]);
@@ -166,7 +175,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
   test("stop keeps the files, exec brings the sandbox back, sessions list shows both", async () => {
     const name = named("stop");
     await make(name);
-    await sandbox("exec", name, "--", "sh", "-c", "echo kept > file");
+    await script(name, "echo kept > file");
     const { session: first } = await record(name);
     const stopped = await sandbox("stop", name);
     expect(stopped.stderr).toContain(first.id);
@@ -185,7 +194,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
   test("snapshot, snapshots and create from one", async () => {
     const name = named("snapshot");
     await make(name);
-    await sandbox("exec", name, "--", "sh", "-c", "echo captured > file");
+    await script(name, "echo captured > file");
     const refused = await cli(version, daemon(), home(), ["snapshot", name]);
     expect(refused.code).not.toBe(0);
     const taken = await sandbox("snapshot", "--stop", "--expiration", "3d", name);
@@ -199,7 +208,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect((await sandbox("snapshots", "tree", name)).stdout).toContain(id);
     const copy = named("from-snapshot");
     await sandbox("create", "--name", copy, "--snapshot", id);
-    expect((await sandbox("exec", copy, "--", "cat", "file")).stdout).toBe("captured\n");
+    expect(await content(copy, "file")).toBe("captured\n");
     await sandbox("config", "current-snapshot", copy, id);
     await sandbox("snapshots", "delete", id);
     expect((await raw(daemon(), "GET", `/v2/sandboxes/snapshots/${id}`)).json.snapshot.status).toBe("deleted");
@@ -210,12 +219,12 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
   test("fork copies a sandbox with changed settings", async () => {
     const [name, fork] = [named("origin"), named("fork")];
     const { session } = await make(name, { resources: { vcpus: 4 }, tags: { a: "b" }, ports: [3000] });
-    await sandbox("exec", name, "--", "sh", "-c", "echo forked > file");
+    await script(name, "echo forked > file");
     await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session.id}/stop`);
     const forked = await sandbox("fork", name, "--name", fork, "--tag", "c=d");
     expect(forked.stdout).toBe(fork);
     expect((await record(fork)).sandbox).toMatchObject({ vcpus: 4, tags: { c: "d" } });
-    expect((await sandbox("exec", fork, "--", "cat", "file")).stdout).toBe("forked\n");
+    expect(await content(fork, "file")).toBe("forked\n");
     await sandbox("rm", name, fork);
     expect((await raw(daemon(), "GET", `/v2/sandboxes/${fork}`)).status).toBe(404);
   });
@@ -262,7 +271,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
         failoverRegions: ["sfo1"],
         networkId: "net_1",
       });
-      await sandbox("exec", "--sudo", name, "--", "sh", "-c", "echo durable > /data/file");
+      await script(name, "echo durable > /data/file", true);
       expect((await sandbox("drives", "list")).stdout).toContain(name);
       expect((await cli(version, daemon(), home(), ["drives", "delete", "d9"])).code).not.toBe(0);
       await sandbox("config", "mounts", name);
