@@ -98,7 +98,8 @@ test("the host's own Node runs it from version 24 on", async () => {
 });
 
 test("a choice is remembered until a Node is replaced or PATH leads to another one", async () => {
-  const { run } = await installation({ main: "console.log(process.execPath)" });
+  // A stand-in is a script, and a script is never remembered.
+  const { run } = await installation({ main: "console.log(process.execPath)", isReal: true });
   const choosing = await tempDir();
   // Only choosing a Node asks for the processor.
   await writeFile(join(choosing, "uname"), "#!/bin/sh\necho chosen >&2; exec /bin/uname -m\n", { mode: 0o755 });
