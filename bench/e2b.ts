@@ -5,15 +5,13 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { createReadStream, createWriteStream, readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { Sandbox as Interpreter } from "@e2b/code-interpreter";
 import { Sandbox } from "e2b";
 import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
+import { cpuTime } from "./cpu-time.ts";
+import { plainServer } from "./file-server.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
 import { bubblewrap, firstOutput, host } from "./peers.ts";
 
@@ -68,7 +66,7 @@ async function benchCreate(daemon: TestDaemon): Promise<string> {
 /** beside a server on this host that only writes the body of a request to a file, and sends a file */
 async function benchFiles(undo: Undo, daemon: TestDaemon): Promise<string> {
   const sandbox = await Sandbox.create({ ...accessTo(daemon), timeoutMs: 600_000 });
-  const plain = await plainServer(undo, daemon.dataDir);
+  const plain = await plainServer(undo, join(daemon.dataDir, "plain"));
   const text = randomBytes(512).toString("hex");
   const small = cpuOf(daemon);
   const smallSeries = await interleaved(
@@ -218,25 +216,6 @@ function accessTo({ url, key }: TestDaemon): { apiKey: string; apiUrl: string; s
   return { apiKey: key, apiUrl: url, sandboxUrl: url };
 }
 
-/** a server with one file, which a POST replaces and a GET reads */
-async function plainServer(undo: Undo, folder: string): Promise<string> {
-  const file = join(folder, "plain");
-  const server = createServer(async (request, response) => {
-    if (request.method === "POST") {
-      await pipeline(request, createWriteStream(file));
-      response.end("done");
-    } else {
-      await pipeline(createReadStream(file, { highWaterMark: 256 << 10 }), response);
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  undo.defer(async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`; // a TCP server has one
-}
-
 async function lengthOf(body: ReadableStream<Uint8Array> | null): Promise<void> {
   let length = 0;
   for await (const chunk of body ?? []) length += chunk.length;
@@ -256,16 +235,11 @@ async function settled(ms = 3000): Promise<void> {
 function cpuOf({ pid }: TestDaemon) {
   let used = 0;
   let count = 0;
-  const now = () => {
-    const threads = readdirSync(`/proc/${pid}/task`);
-    const times = threads.map((thread) => readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
-    return times.reduce((sum, time) => sum + Number(time) / 1e6, 0);
-  };
   return {
     async during<T>(work: () => Promise<T>): Promise<T> {
-      const before = now();
+      const before = cpuTime(pid);
       const result = await work();
-      used += now() - before;
+      used += cpuTime(pid) - before;
       count++;
       return result;
     },

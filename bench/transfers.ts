@@ -5,16 +5,14 @@
  */
 
 import { execFile } from "node:child_process";
-import { createReadStream, createWriteStream, readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { SandkeepClient } from "../src/client/client.ts";
 import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
 import { cpuTime } from "./cpu-time.ts";
+import { plainServer } from "./file-server.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
 
 const run = promisify(execFile);
@@ -123,24 +121,6 @@ async function ended(client: SandkeepClient, session: string, line: string): Pro
 
 async function curl(args: string[]): Promise<undefined> {
   await run("curl", ["--fail", "--silent", "--show-error", "-H", "expect:", "-o", "/dev/null", ...args]);
-}
-
-/** a server with one file, which a PUT replaces and a GET reads */
-async function plainServer(undo: Undo, file: string): Promise<string> {
-  const server = createServer(async (request, response) => {
-    if (request.method === "PUT") {
-      await pipeline(request, createWriteStream(file));
-      response.end("done");
-    } else {
-      await pipeline(createReadStream(file, { highWaterMark: 256 << 10 }), response);
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  undo.defer(async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/file`; // a TCP server has one
 }
 
 /** largest resident size so far, in MB */
