@@ -25,9 +25,10 @@ const packageName = `node-linux-${process.arch}`;
 const packagedNode = join(root, "node_modules", packageName, "bin/node");
 const system = "/usr/bin:/bin";
 
-/** a program that becomes the packaged Node, in its place: the 120 MB of that one take half a second to check */
-const standIn = `#!/bin/sh\nexec '${packagedNode}' "$@"\n`;
-const digests = { [packageName]: createHash("sha256").update(standIn).digest("hex") };
+// Programs in place of the packaged Node, whose 120 MB take half a second to check: one becomes it, the other succeeds.
+// The choice of a script is made every time, that of a binary is remembered.
+const standIn = Buffer.from(`#!/bin/sh\nexec '${packagedNode}' "$@"\n`);
+const binary = await readFile("/bin/true");
 
 test("the digests match the packages in package.json, and the installed Node matches its digest", async () => {
   const { optionalDependencies: packages } = manifest;
@@ -39,7 +40,7 @@ test("the digests match the packages in package.json, and the installed Node mat
 
 test("without a recent Node on PATH it runs the packaged one, in any node_modules above it", async () => {
   const main = "console.log(process.execPath, ...process.argv.slice(2))";
-  const { folder, run } = await installation({ main, isReal: true });
+  const { folder, run } = await installation({ main, node: "packaged" });
   const answers = [run(["a b", "c"]), run(["again"])];
   await rename(join(folder, "node_modules"), join(folder, "../node_modules"));
   answers.push(run([]));
@@ -52,12 +53,12 @@ test("without a recent Node on PATH it runs the packaged one, in any node_module
 });
 
 test("a packaged Node that differs from the published one is refused, even after the right one has run", async () => {
-  const { folder, run } = await installation({ main: "" });
+  const { folder, digests, run } = await installation({ main: "", node: binary });
   expect(run([])).toMatchObject({ status: 0, stderr: "" });
   expect(refusalOf(join(folder, "node_modules"), digests)).toBeUndefined();
   const node = join(folder, "node_modules", packageName, "bin/node");
   await copyFile(node, `${node}.new`);
-  await appendFile(`${node}.new`, "\n");
+  await appendFile(`${node}.new`, "\0");
   await rename(`${node}.new`, node);
   for (const attempt of [1, 2]) {
     const { status, stderr } = run([]);
@@ -72,7 +73,7 @@ test("a packaged Node that differs from the published one is refused, even after
 });
 
 test("a packaged Node is checked again when it was written to, but not because a data directory links to it", async () => {
-  const { folder, run } = await installation({ main: "" });
+  const { folder, run } = await installation({ main: "", node: binary });
   const node = join(folder, "node_modules", packageName, "bin/node");
   expect(run([])).toMatchObject({ status: 0, stderr: "" });
   const wrong = await tempDir();
@@ -98,8 +99,7 @@ test("the host's own Node runs it from version 24 on", async () => {
 });
 
 test("a choice is remembered until a Node is replaced or PATH leads to another one", async () => {
-  // A stand-in is a script, and a script is never remembered.
-  const { run } = await installation({ main: "console.log(process.execPath)", isReal: true });
+  const { run } = await installation({ main: "console.log(process.execPath)", node: "packaged" });
   const choosing = await tempDir();
   // Only choosing a Node asks for the processor.
   await writeFile(join(choosing, "uname"), "#!/bin/sh\necho chosen >&2; exec /bin/uname -m\n", { mode: 0o755 });
@@ -154,25 +154,28 @@ test("Node replaces it: the exit code is the program's, a signal reaches it, and
   expect(await ended).toBe(7);
 });
 
-/** a package with this main module, the launcher, and a packaged Node or a stand-in; run through a link, as with npm */
-async function installation({ main, isReal = false }: { main: string; isReal?: boolean }) {
+/** a package with this main module, the launcher, and a Node or a program in its place; run through a link, as with npm */
+async function installation({ main, node = standIn }: { main: string; node?: Buffer | "packaged" }) {
   const folder = join(await tempDir(), "sandkeep");
   for (const part of ["bin", "dist", "scripts", `node_modules/${packageName}/bin`])
     await mkdir(join(folder, part), { recursive: true });
   await copyFile(join(root, "bin/sandkeep"), join(folder, "bin/sandkeep"));
   await chmod(join(folder, "bin/sandkeep"), 0o755);
   await writeFile(join(folder, "dist/main.js"), main);
-  const [node, list] = [join(folder, "node_modules", packageName, "bin/node"), "scripts/node-digests.txt"];
-  if (isReal) {
-    await symlink(packagedNode, node);
+  const place = join(folder, "node_modules", packageName, "bin/node");
+  const list = "scripts/node-digests.txt";
+  let digests = nodeDigests();
+  if (node === "packaged") {
+    await symlink(packagedNode, place);
     await copyFile(join(root, list), join(folder, list));
   } else {
-    await writeFile(node, standIn, { mode: 0o755 });
+    await writeFile(place, node, { mode: 0o755 });
+    digests = { [packageName]: createHash("sha256").update(node).digest("hex") };
     await writeFile(join(folder, list), `${digests[packageName]}  ${packageName}\n`);
   }
   const launcher = join(await tempDir(), "sandkeep");
   await symlink(join(folder, "bin/sandkeep"), launcher);
   const run = (args: string[], env: NodeJS.ProcessEnv = { PATH: system }) =>
     spawnSync(launcher, args, { env, encoding: "utf8" });
-  return { folder, launcher, run };
+  return { folder, launcher, digests, run };
 }
