@@ -35,6 +35,7 @@ Limits:
   --cpus <number>          processors of all of them
   --memory <size>          memory of all of them, such as 16g
   --creates <number>       sandboxes created in a minute
+  --disk <size>            files of its sandboxes and snapshots, such as 200g
   --image-disk <size>      disk of its own images, such as 50g
 
 Options:
@@ -81,6 +82,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     cpus: { type: "string" },
     memory: { type: "string" },
     creates: { type: "string" },
+    disk: { type: "string" },
     "image-disk": { type: "string" },
     ...daemonOptions,
   });
@@ -93,6 +95,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ...(values.cpus !== undefined && { vcpus: numberOf("--cpus", values.cpus) }),
     ...(values.memory !== undefined && { memory: memoryOf("--memory", values.memory) }),
     ...(values.creates !== undefined && { createsPerMinute: numberOf("--creates", values.creates) }),
+    ...(values.disk !== undefined && { disk: memoryOf("--disk", values.disk) }),
     ...(values["image-disk"] !== undefined && { imageDisk: memoryOf("--image-disk", values["image-disk"]) }),
   };
   if (verb === undefined && Object.keys(body).length > 0)
@@ -109,6 +112,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ["cpus", String(use.vcpus), limit(limits.vcpus, String)],
     ["memory", memoryInWords(use.memory), limit(limits.memory, memoryInWords)],
     ["creates a minute", String(use.createsPerMinute), limit(limits.createsPerMinute, String)],
+    ["disk", memoryInWords(use.disk), limit(limits.disk, memoryInWords)],
     ["disk of images", memoryInWords(use.imageDisk), limit(limits.imageDisk, memoryInWords)],
   ];
   printTable(["WHAT", "USED", "LIMIT"], rows, context);

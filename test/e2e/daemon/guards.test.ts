@@ -196,11 +196,21 @@ test("environment variables are stored sealed, and reach commands, forks and lat
   for (const column of ["ingress", "notes", "on_timeout", "made_by"])
     db.exec(`alter table sandboxes drop column ${column}`);
   for (const column of ["resumed_at", "paused_at", "paused_ms"]) db.exec(`alter table sessions drop column ${column}`);
-  const tables = ["audit", "template_logs", "template_tags", "template_builds", "templates", "secrets"];
+  const tables = [
+    "webhook_deliveries",
+    "webhooks",
+    "audit",
+    "template_logs",
+    "template_tags",
+    "template_builds",
+    "templates",
+    "secrets",
+  ];
   for (const table of tables) db.exec(`drop table ${table}`);
-  db.exec("alter table api_keys drop column admin");
-  db.exec("alter table teams drop column quota");
-  for (const index of ["snapshots_of_session", "all_snapshots_of_sandbox"]) db.exec(`drop index ${index}`);
+  for (const column of ["admin", "quota"]) db.exec(`alter table api_keys drop column ${column}`);
+  for (const column of ["quota", "deleted_at"]) db.exec(`alter table teams drop column ${column}`);
+  for (const index of ["snapshots_of_session", "all_snapshots_of_sandbox", "snapshots_sizes"])
+    db.exec(`drop index ${index}`);
   db.exec("delete from migrations where number >= 8");
   db.close();
   expect(stored()).toContain(word);

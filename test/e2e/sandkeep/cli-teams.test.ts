@@ -35,15 +35,23 @@ test("a drive is made, mounted, resized, copied and deleted", async () => {
 test("an admin makes a team and limits it", async () => {
   expect((await cli.run(["team", "create", "ml"])).stdout).toBe("ml\n");
   expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).toContain("ml");
-  const set = await cli.run(["quota", "set", "--team", "ml", "--sandboxes", "0", "--memory", "2g", "--creates", "9"]);
+  const limited = ["--sandboxes", "0", "--memory", "2g", "--creates", "9", "--disk", "10g"];
+  const set = await cli.run(["quota", "set", "--team", "ml", ...limited]);
   expect(set.stdout).toMatch(
-    /^WHAT +USED +LIMIT\nsandboxes +0 +0\ncpus +0 +none\nmemory +0 MiB +2 GiB\ncreates a minute +0 +9\ndisk of images +0 MiB +none\n$/,
+    /^WHAT +USED +LIMIT\nsandboxes +0 +0\ncpus +0 +none\nmemory +0 MiB +2 GiB\ncreates a minute +0 +9\ndisk +0 MiB +10 GiB\ndisk of images +0 MiB +none\n$/,
   );
   expect((await cli.run(["team", "rm"])).stderr).toMatch(/^sandkeep: Cannot do "team rm": create and rm take one name/);
   const refused = await cli.run(["run", "--team", "ml", "--", "true"]);
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/^sandkeep: Cannot run "true": /) });
   const { limits } = await cli.json(["quota", "--team", "ml"]);
-  expect(limits).toEqual({ sandboxes: 0, vcpus: null, memory: 2048, createsPerMinute: 9, imageDisk: null });
+  expect(limits).toEqual({
+    sandboxes: 0,
+    vcpus: null,
+    memory: 2048,
+    createsPerMinute: 9,
+    disk: 10_240,
+    imageDisk: null,
+  });
   expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);
   expect((await cli.run(["drive", "create", "held", "--size", "64m", "--team", "ml"])).code).toBe(0);
   expect((await cli.run(["team", "rm", "ml"])).stderr).toMatch(
