@@ -25,7 +25,6 @@ export interface ReadMember extends Omit<TarMember, "type"> {
 /**
  * The members up to the end of the archive, which is two blocks of zeros or the end of the stream. The stream is then
  * read to its end. Throws TarError for what is no tar, and errors of the source unchanged.
- * The source may use a chunk's memory again once it is asked for the next one and the content so far has been used.
  */
 export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerator<ReadMember> {
   const input = new Input(source);
@@ -139,8 +138,7 @@ function attributesIn(records: Records): TarAttribute[] {
 
 function untilZero(content: Buffer): Buffer {
   const end = content.indexOf(0);
-  // A copy, as more headers may be read before it is used.
-  return Buffer.from(end < 0 ? content : content.subarray(0, end));
+  return end < 0 ? content : content.subarray(0, end);
 }
 
 function withoutNul(name: string): string {
@@ -168,9 +166,13 @@ class Input {
 
   async exactly(length: number): Promise<Buffer> {
     if (this.#chunk.length >= length) return this.#take(length);
-    const whole = Buffer.allocUnsafe(length);
-    for (let at = 0; at < length; ) at += (await this.some(length - at)).copy(whole, at);
-    return whole;
+    const pieces: Buffer[] = [];
+    for (let left = length; left > 0; ) {
+      const piece = await this.some(left);
+      pieces.push(piece);
+      left -= piece.length;
+    }
+    return Buffer.concat(pieces, length);
   }
 
   /** at least one byte, and at most that many */

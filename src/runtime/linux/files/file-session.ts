@@ -48,11 +48,11 @@ export class FileSession {
   #lost: Error | undefined;
   #isCorked = false;
 
-  /** takes over a connection; no other code may read from it or write to it. `arriving` is what it receives */
-  constructor(socket: Duplex, arriving: AsyncIterable<Buffer> = socket) {
+  /** takes over a connection; no other code may read from it or write to it */
+  constructor(socket: Duplex) {
     this.#socket = socket;
     socket.on("error", (error) => this.#fail(lost(error)));
-    void this.#pump(arriving);
+    void this.#pump();
   }
 
   /** the first request of a connection: FILES with a user, or FILES_AT with a directory */
@@ -68,12 +68,6 @@ export class FileSession {
   /** closes it if requests wait for an answer */
   giveUp(reason: Error): void {
     if (this.#receivers.size > 0) this.close(reason);
-  }
-
-  /** resolves when all that was sent so far has left this process, so that its buffers may be used again */
-  async flushed(): Promise<void> {
-    if (this.#socket.writableLength === 0 || this.#lost) return;
-    await new Promise<void>((resolve) => this.#socket.write(new Uint8Array(0), () => resolve()));
   }
 
   whenClosed(call: () => void): void {
@@ -336,9 +330,9 @@ export class FileSession {
     if (this.#lost) throw this.#lost;
   }
 
-  async #pump(arriving: AsyncIterable<Buffer>): Promise<void> {
+  async #pump(): Promise<void> {
     try {
-      for await (const chunk of arriving) {
+      for await (const chunk of this.#socket) {
         for (const frame of this.#parser.push(chunk)) await this.#dispatch(frame);
       }
       this.#fail(lost());

@@ -5,7 +5,6 @@
 
 import { connect, type Socket } from "node:net";
 import { constants } from "node:os";
-import { Readable } from "node:stream";
 import { codeOf } from "../../../base/error-code.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import {
@@ -78,7 +77,6 @@ export class Channel {
     let channel: Channel | undefined;
     const socket = await dial(path, name, (chunk) => {
       if (channel) channel.#take(chunk);
-      return true;
     });
     channel = new Channel(socket, name, events);
     const hello = channel.request(Type.hello, new FrameWriter().u32(wireVersion));
@@ -155,8 +153,8 @@ export async function openFiles(
   connected: (session: FileSession) => void = () => undefined,
   longest = longestFileRequest,
 ): Promise<FileSession> {
-  const { socket, arriving } = await dialForFiles(path, name, type);
-  const session = new FileSession(socket, arriving);
+  const socket = await dial(path, name);
+  const session = new FileSession(socket);
   const why = `Cannot finish the file request: ${name}'s helper has not answered for ${longest / 1000} s`;
   // How long a sandbox may take is up to the clients of its files.
   if (type === Type.filesAt) socket.setTimeout(longest, () => session.giveUp(new SandkeepError("unavailable", why)));
@@ -168,24 +166,6 @@ export async function openFiles(
     session.close();
     throw error;
   }
-}
-
-/** answers of the launcher's helper are short: each is copied, without a buffer of 64 KiB of its own */
-async function dialForFiles(
-  path: string,
-  name: string,
-  type: typeof Type.files | typeof Type.filesAt,
-): Promise<{ socket: Socket; arriving: Readable }> {
-  if (type === Type.files) {
-    const socket = await dial(path, name);
-    return { socket, arriving: socket };
-  }
-  let socket: Socket | undefined;
-  const arriving = new Readable({ read: () => void socket?.resume() });
-  socket = await dial(path, name, (chunk) => arriving.push(chunk));
-  socket.once("end", () => arriving.push(null));
-  socket.once("close", () => arriving.destroy());
-  return { socket, arriving };
 }
 
 /**
@@ -220,14 +200,11 @@ async function answerOn(socket: Socket, name: string): Promise<void> {
   }
 }
 
-/** takes what arrives; false pauses the connection */
-type Taker = (chunk: Buffer) => boolean;
-
 /** number of attempts, 1 ms apart, while the queue of new connections is full */
 const patience = 5000;
 
 /** connects to a unix socket; what arrives goes to `taken`, if given, instead of the socket's reader */
-export async function dial(path: string, name: string, taken?: Taker): Promise<Socket> {
+export async function dial(path: string, name: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   for (let attempt = 0; ; attempt++) {
     try {
       return await connectedTo(path, taken);
@@ -245,11 +222,14 @@ export async function dial(path: string, name: string, taken?: Taker): Promise<S
 /** Node would make a buffer of 64 KiB for each answer of a few bytes: one for all of them does, as each is copied out */
 const arrivals = Buffer.allocUnsafeSlow(64 << 10);
 
-function connectedTo(path: string, taken?: Taker): Promise<Socket> {
+function connectedTo(path: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const onread = taken && {
       buffer: arrivals,
-      callback: (length: number) => taken(Buffer.from(arrivals.subarray(0, length))),
+      callback: (length: number) => {
+        taken(Buffer.from(arrivals.subarray(0, length)));
+        return true;
+      },
     };
     const socket = connect({ path, allowHalfOpen: true, ...(onread && { onread }) });
     socket.once("error", reject);

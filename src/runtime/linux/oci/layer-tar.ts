@@ -27,22 +27,13 @@ export interface UnpackedTar {
 /** most files and directories of one layer */
 export const mostMembers = 4_000_000;
 
-/** How to unpack one layer. */
-export interface UnpackHow {
-  source: AsyncIterable<Uint8Array>;
-  /** the directory holds the layers below already, so whiteouts delete their files */
-  onto: boolean;
-  limits: TarLimits;
-  /** decompresses the source */
-  plain?: (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
-}
-
+/** `onto`: the directory holds the layers below already, so whiteouts delete their files */
 export async function unpackTar(
   files: FileSession,
   layer: LayerDigests,
-  { source, onto, limits, plain }: UnpackHow,
+  { source, onto, limits }: { source: AsyncIterable<Uint8Array>; onto: boolean; limits: TarLimits },
 ): Promise<UnpackedTar> {
-  const { tar, check } = checkedTar(layer, source, limits, plain);
+  const { tar, check } = checkedTar(layer, source, limits);
   const devices = new Devices();
   const { leaveOut } = devices;
   await extractTar(files, "/", tar, { layer: true, oci: true, isPlain: true, onto, leaveOut, mostMembers });
@@ -61,12 +52,7 @@ export async function readLayer(
 }
 
 /** the plain tar of a layer; `check` refuses it once it has been read, or says how long it is */
-function checkedTar(
-  layer: LayerDigests,
-  source: AsyncIterable<Uint8Array>,
-  limits: TarLimits,
-  decompress: NonNullable<UnpackHow["plain"]> = decompressed,
-) {
+function checkedTar(layer: LayerDigests, source: AsyncIterable<Uint8Array>, limits: TarLimits) {
   const packed = layer.isChecked ? undefined : new Counted(limits.takePacked, layer.packedSize);
   const plain = new Counted(limits.take);
   const check = () => {
@@ -75,7 +61,7 @@ function checkedTar(
       throw refusal(`layer "${layer.name}" is not what its digest says`);
     return plain.length;
   };
-  return { tar: plain.through(decompress(packed ? packed.through(source) : source)), check };
+  return { tar: plain.through(decompressed(packed ? packed.through(source) : source)), check };
 }
 
 /** A stream whose bytes are counted and digested on their way. */

@@ -4,13 +4,13 @@
  * may still grow, and writes to a file session of its own. unpack-in-thread.ts starts it.
  */
 
-import { readSync } from "node:fs";
+import { read } from "node:fs";
+import { promisify } from "node:util";
 import { parentPort, workerData } from "node:worker_threads";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { Type } from "../../../protocols/guest-frames.ts";
 import { openFiles } from "../guest-wire/channel.ts";
 import { errnoOf, withoutFolders } from "../guest-wire/failure.ts";
-import { inflated } from "./inflate.ts";
 import { type LayerDigests, unpackTar } from "./layer-tar.ts";
 
 /** The thread's task. */
@@ -35,7 +35,8 @@ export type FromThread =
 
 /** bytes between two messages about them */
 const reportEvery = 8 << 20;
-const pieceLength = 256 << 10;
+const pieceLength = 1 << 20;
+const readAt = promisify(read);
 
 if (parentPort) await main(parentPort);
 
@@ -54,8 +55,7 @@ async function main(port: NonNullable<typeof parentPort>): Promise<void> {
         [taken.plain, taken.packed] = [0, 0];
       };
       const limits = { take: take("plain"), takePacked: take("packed") };
-      const plain = (packed: AsyncIterable<Uint8Array>) => inflated(packed, () => files.flushed());
-      const done = await unpackTar(files, layer, { source: growing(port, file), onto, limits, plain });
+      const done = await unpackTar(files, layer, { source: growing(port, file), onto, limits });
       tell({ type: "taken", ...taken });
       tell({ type: "done", ...done });
     } finally {
@@ -77,7 +77,6 @@ async function* growing(
 ): AsyncGenerator<Uint8Array> {
   let known: ToThread = { length: 0, isWhole: false };
   let wake = () => {};
-  const piece = Buffer.allocUnsafeSlow(pieceLength);
   port.on("message", (message: ToThread) => {
     known = message;
     wake();
@@ -93,11 +92,11 @@ async function* growing(
       });
       continue;
     }
-    // Nothing else of this thread waits, and what was just written is in memory.
-    const bytesRead = readSync(fd, piece, 0, Math.min(pieceLength, now.length - at), start + at);
+    const length = Math.min(pieceLength, now.length - at);
+    const { bytesRead, buffer } = await readAt(fd, Buffer.allocUnsafe(length), 0, length, start + at);
     if (bytesRead === 0)
       throw new SandkeepError("invalid", "Cannot import the image: a layer changed while it was read");
     at += bytesRead;
-    yield piece.subarray(0, bytesRead);
+    yield buffer.subarray(0, bytesRead);
   }
 }

@@ -86,8 +86,8 @@ export class Repository {
   }
 
   /** a blob from an offset on, or from its start if the registry supports no ranges: `from` of the answer says which */
-  async blob(digest: string, from = 0, isLarge = true): Promise<{ from: number; answer: RegistryAnswer }> {
-    const answer = await this.#get(`blobs/sha256:${digest}`, from > 0 ? { range: `bytes=${from}-` } : {}, isLarge);
+  async blob(digest: string, from = 0): Promise<{ from: number; answer: RegistryAnswer }> {
+    const answer = await this.#get(`blobs/sha256:${digest}`, from > 0 ? { range: `bytes=${from}-` } : {});
     const [, start] = /^bytes (\d+)-/.exec(answer.headers["content-range"] ?? "") ?? [];
     if (answer.status === 206 && Number(start) !== from) {
       answer.discard();
@@ -101,7 +101,7 @@ export class Repository {
 
   /** a small blob, checked */
   async smallBlob(digest: string, what: string): Promise<Buffer> {
-    const content = await readAll((await this.blob(digest, 0, false)).answer, largestJson, what);
+    const content = await readAll((await this.blob(digest)).answer, largestJson, what);
     if (createHash("sha256").update(content).digest("hex") === digest) return content;
     throw new SandkeepError("invalid", `${this.#cannot}: ${what} is not what its digest says`);
   }
@@ -110,10 +110,10 @@ export class Repository {
     return `Cannot pull "${fullName(this.#reference)}"`;
   }
 
-  async #get(path: string, headers: Record<string, string>, isLarge = false): Promise<RegistryAnswer> {
+  async #get(path: string, headers: Record<string, string>): Promise<RegistryAnswer> {
     for (const place of this.#places) {
       try {
-        return await this.#getFrom(place, path, headers, isLarge);
+        return await this.#getFrom(place, path, headers);
       } catch (error) {
         // If a mirror lacks it, or is down, the registry itself is asked.
         if (!place.isMirror || !isSandkeepError(error) || this.#options.signal?.aborted) throw error;
@@ -122,18 +122,13 @@ export class Repository {
     throw new SandkeepError("internal", `${this.#cannot}: there is nowhere to ask`);
   }
 
-  async #getFrom(
-    place: Place,
-    path: string,
-    headers: Record<string, string>,
-    isLarge: boolean,
-  ): Promise<RegistryAnswer> {
+  async #getFrom(place: Place, path: string, headers: Record<string, string>): Promise<RegistryAnswer> {
     const url = new URL(`${this.#origin(place.registry)}/v2/${place.repository}/${path}`);
-    let answer = await this.#ask(place, url, { ...headers, ...place.authorization }, isLarge);
+    let answer = await this.#ask(place, url, { ...headers, ...place.authorization });
     if (answer.status === 401) {
       answer.discard();
       place.authorization = await this.#authorization(place, answer.headers["www-authenticate"]);
-      if (place.authorization) answer = await this.#ask(place, url, { ...headers, ...place.authorization }, isLarge);
+      if (place.authorization) answer = await this.#ask(place, url, { ...headers, ...place.authorization });
     }
     for (let count = 0; isRedirect(answer); count++) {
       answer.discard();
@@ -141,7 +136,7 @@ export class Repository {
         throw new SandkeepError("invalid", `${this.#cannot}: its registry redirects in circles`);
       const to = this.#redirected(place, answer, url);
       // No credentials: the redirect's address contains all that its server needs.
-      answer = await this.#ask(place, to, headers, isLarge);
+      answer = await this.#ask(place, to, headers);
     }
     if (answer.status === 200 || answer.status === 206) return answer;
     const said = await readAll(answer, errorLength, "the answer").catch(() => Buffer.alloc(0));
@@ -153,7 +148,7 @@ export class Repository {
     return `${isPlain ? "http" : "https"}://${hostOf(registry)}`;
   }
 
-  #ask(place: Place, url: URL, headers: Record<string, string>, isLarge = false): Promise<RegistryAnswer> {
+  #ask(place: Place, url: URL, headers: Record<string, string>): Promise<RegistryAnswer> {
     const { settings, signal } = this.#options;
     return ask({
       url,
@@ -161,7 +156,6 @@ export class Repository {
       mayBePrivate: this.#mayBePrivate(place, url),
       roots: settings.roots,
       patience: settings.patience ?? defaultPatience,
-      isLarge,
       signal,
     });
   }

@@ -21,7 +21,6 @@ import type { LayerFile } from "../oci/content.ts";
 import { refusal } from "../oci/refusal.ts";
 import { makePrivate } from "../storage/json-file.ts";
 import type { Repository } from "./client.ts";
-import { pieceLength as receivedLength } from "./http.ts";
 
 export interface BlobWanted {
   /** as 64 hexadecimal digits */
@@ -50,7 +49,7 @@ const mostAttempts = 5;
 const keepFor = 24 * 3_600_000;
 const pieceLength = 1 << 20;
 /** bytes to receive before they are written */
-const writeLength = 512 << 10;
+const writeLength = 256 << 10;
 
 /** makes the folder, and deletes files not used for a day; leftovers of dead processes become beginnings */
 export async function openDownloads(folder: string, now = Date.now()): Promise<void> {
@@ -220,31 +219,40 @@ export class Download {
     const { from, answer } = await this.#repository.blob(this.#blob.digest, this.#length);
     try {
       if (from !== this.#length) await this.#restart(file);
-      const taken = new Taken((bytes) => this.#append(file, bytes));
-      const take = (piece: Buffer) => {
-        if (this.#length + taken.length + piece.length > this.#blob.size) throw this.#wrongSize();
-        taken.add(piece);
+      let chunks: Buffer[] = [];
+      let length = 0;
+      const keep = async () => {
+        const received = chunks;
+        [chunks, length] = [[], 0];
+        await this.#append(file, received);
       };
       try {
-        await answer.pour(take, () => taken.ready());
+        for await (const chunk of answer.body) {
+          length += chunk.length;
+          if (this.#length + length > this.#blob.size) throw this.#wrongSize();
+          chunks.push(chunk);
+          if (length >= writeLength) await keep();
+        }
       } finally {
         // What came before a connection broke need not come again.
-        await taken.end();
+        await keep();
       }
     } finally {
       answer.discard();
     }
   }
 
-  async #append(file: FileHandle, bytes: Buffer): Promise<void> {
+  /** without a copy of the chunks: garbage of this size is what a pull would cost most */
+  async #append(file: FileHandle, chunks: Buffer[]): Promise<void> {
+    if (chunks.length === 0) return;
     this.#options.requireRoom();
-    for (let at = 0; at < bytes.length; ) {
-      // The kernel may take less, as where the disk is nearly full.
-      at += (await file.write(bytes, at)).bytesWritten;
-    }
-    this.#hash.update(bytes);
-    this.#length += bytes.length;
-    this.#options.received(bytes.length);
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+    const { bytesWritten } = await file.writev(chunks);
+    // The kernel may take less, as where the disk is nearly full.
+    if (bytesWritten < length) await file.appendFile(Buffer.concat(chunks).subarray(bytesWritten));
+    for (const chunk of chunks) this.#hash.update(chunk);
+    this.#length += length;
+    this.#options.received(length);
     this.#changes.emit("change");
   }
 
@@ -269,60 +277,6 @@ export class Download {
     return refusal(
       `layer "sha256:${this.#blob.digest}" does not have the ${this.#blob.size} bytes that its manifest says`,
     );
-  }
-}
-
-/** Received bytes on their way to a file: one buffer is filled while the other is written. */
-class Taken {
-  readonly #write: (bytes: Buffer) => Promise<void>;
-  // Pieces are taken until ready() is called, which may be a whole piece after there is enough to write.
-  #filling = Buffer.allocUnsafeSlow(writeLength + receivedLength);
-  #written = Buffer.allocUnsafeSlow(writeLength + receivedLength);
-  #filled = 0;
-  #writing: { bytes: number; done: Promise<void> } | undefined;
-  #failure: { error: unknown } | undefined;
-
-  constructor(write: (bytes: Buffer) => Promise<void>) {
-    this.#write = write;
-  }
-
-  /** bytes that are not written yet */
-  get length(): number {
-    return this.#filled + (this.#writing?.bytes ?? 0);
-  }
-
-  add(piece: Buffer): void {
-    const count = piece.copy(this.#filling, this.#filled);
-    if (count < piece.length) throw new SandkeepError("internal", "Cannot pull the image: too much arrived at once");
-    this.#filled += count;
-  }
-
-  /** begins to write what there is, if it is enough; a promise if that has to wait */
-  ready(): Promise<void> | undefined {
-    if (this.#filled < writeLength) return undefined;
-    if (this.#writing) return this.#writing.done.then(() => this.#begin());
-    this.#begin();
-    return undefined;
-  }
-
-  /** resolves when everything is written; after a write that failed, nothing more is */
-  async end(): Promise<void> {
-    await this.#writing?.done;
-    if (this.#failure) throw this.#failure.error;
-    if (this.#filled > 0) this.#begin();
-    await this.#writing?.done;
-  }
-
-  #begin(): void {
-    const bytes = this.#filling.subarray(0, this.#filled);
-    [this.#filling, this.#written, this.#filled] = [this.#written, this.#filling, 0];
-    const done = this.#write(bytes).finally(() => {
-      this.#writing = undefined;
-    });
-    done.catch((error) => {
-      this.#failure = { error };
-    });
-    this.#writing = { bytes: bytes.length, done };
   }
 }
 

@@ -6,8 +6,7 @@
 
 import { type IncomingMessage, request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
-import { connect, isIP, type LookupFunction, type Socket } from "node:net";
-import { connect as connectSecurely } from "node:tls";
+import { isIP } from "node:net";
 import { codeOf } from "../../../base/error-code.ts";
 import { guardedLookup } from "../../../base/guarded-lookup.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
@@ -21,8 +20,6 @@ export interface RegistryRequest {
   /** certificates to trust; default those that Node knows */
   roots?: string[] | undefined;
   patience: Patience;
-  /** whether the answer is read by `pour` */
-  isLarge?: boolean;
   signal?: AbortSignal | undefined;
 }
 
@@ -40,34 +37,24 @@ export interface RegistryAnswer {
   headers: IncomingMessage["headers"];
   /** complete when it ends; throws when it is cut short, stalls, is too slow or is aborted */
   body: AsyncIterable<Buffer>;
-  /**
-   * the same for a large answer, through one buffer: no piece, of at most `pieceLength` bytes, is valid after `take` has
-   * returned. After pieces were taken `ready` is called, and nothing is read until its promise resolves
-   */
-  pour(take: (piece: Buffer) => void, ready: () => Promise<void> | undefined): Promise<void>;
   /** closes an answer that will not be read */
   discard(): void;
 }
 
-export const pieceLength = 256 << 10;
-
 export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
-  const { url, headers = {}, mayBePrivate, roots, patience, isLarge = false, signal } = request;
+  const { url, headers = {}, mayBePrivate, roots, patience, signal } = request;
   const why = unreachable(url, mayBePrivate);
   if (why) return Promise.reject(why);
   const isSecure = url.protocol === "https:";
-  // Refuses a name that resolves to an address that is not public, at the moment of the connection.
-  const lookup = guardedLookup((host, address) => refusalOf(host, address, mayBePrivate));
-  const trust = isSecure && roots ? { ca: roots } : {};
-  const inlet = isLarge ? new Inlet() : undefined;
   return new Promise((resolve, reject) => {
     const asked = (isSecure ? secureRequest : plainRequest)(url, {
       headers: { "user-agent": "sandkeep", "accept-encoding": "identity", ...headers },
-      lookup,
+      // Refuses a name that resolves to an address that is not public, at the moment of the connection.
+      lookup: guardedLookup((host, address) => refusalOf(host, address, mayBePrivate)),
       // A connection of its own: one that is kept may lead to an address that this request must not reach.
-      ...(inlet ? { createConnection: () => inlet.connect(url, { lookup, ...trust }) } : { agent: false }),
+      agent: false,
       ...(signal && { signal }),
-      ...trust,
+      ...(isSecure && roots && { ca: roots }),
     });
     const failed = (cause: Error) => reject(failure(url, cause, signal));
     asked.setTimeout(patience.idle, () => asked.destroy(stalled(url, patience.idle)));
@@ -80,106 +67,11 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
         status: response.statusCode ?? 0,
         headers: response.headers,
         body: bodyOf(url, response, patience, signal),
-        pour: (take, ready) => {
-          const poured = inlet ? inlet.pour(url, response, patience, take, ready) : notLarge();
-          return poured.catch((error) => Promise.reject(failure(url, error, signal)));
-        },
         discard: () => void response.destroy(),
       });
     });
     asked.end();
   });
-}
-
-/**
- * The connection of a large answer. Node makes a buffer of 64 KiB for each piece that arrives, and to collect those takes
- * longer than to receive them. So what arrives goes to Node's HTTP in one buffer, if the answer passes it on at once.
- */
-class Inlet {
-  readonly #buffer = Buffer.allocUnsafeSlow(pieceLength);
-  /** the answer, once it is poured */
-  #response: IncomingMessage | undefined;
-  #ready: () => Promise<void> | undefined = () => undefined;
-  #isWaiting = false;
-
-  connect(url: URL, options: { lookup: LookupFunction; ca?: string[] }): Socket {
-    const host = url.hostname.replace(/^\[|\]$/g, "");
-    const isSecure = url.protocol === "https:";
-    const port = Number(url.port) || (isSecure ? 443 : 80);
-    const onread = { buffer: this.#buffer, callback: (length: number) => this.#take(socket, length) };
-    const at = { host, port, ...options, onread };
-    const name = isIP(host) ? {} : { servername: host };
-    const socket: Socket = isSecure ? connectSecurely({ ...at, ...name, ALPNProtocols: ["http/1.1"] }) : connect(at);
-    const resume = socket.resume.bind(socket);
-    // Node's HTTP resumes the connection whenever it has nothing left, also while we wait.
-    socket.resume = () => (this.#isWaiting ? socket : resume());
-    return socket;
-  }
-
-  pour(
-    url: URL,
-    response: IncomingMessage,
-    { window, least }: Patience,
-    take: (piece: Buffer) => void,
-    ready: () => Promise<void> | undefined,
-  ): Promise<void> {
-    let since = 0;
-    const watch = setInterval(() => {
-      // A connection that waits for us is not too slow.
-      if (since < least && !this.#isWaiting) response.destroy(tooSlow(url, window));
-      since = 0;
-    }, window);
-    const done = new Promise<void>((resolve, reject) => {
-      response.on("data", (piece: Buffer) => {
-        since += piece.length;
-        try {
-          take(piece);
-        } catch (error) {
-          reject(error);
-          response.destroy();
-        }
-      });
-      response.once("end", () => (response.complete ? resolve() : reject(tooEarly())));
-      response.once("error", reject);
-      response.once("close", () => reject(tooEarly()));
-    });
-    this.#response = response;
-    this.#ready = ready;
-    return done.finally(() => {
-      clearInterval(watch);
-      response.destroy();
-    });
-  }
-
-  #take(socket: Socket, length: number): boolean {
-    const piece = this.#buffer.subarray(0, length);
-    const response = this.#response;
-    const isPassedOn = response?.readableFlowing === true && response.readableLength === 0;
-    socket.emit("data", isPassedOn ? piece : Buffer.from(piece));
-    if (!response) return true;
-    if (isPassedOn && response.readableLength > 0) {
-      response.destroy(new SandkeepError("internal", "Cannot pull the image: what arrived was not passed on"));
-    }
-    const wait = this.#ready();
-    if (!wait) return true;
-    this.#isWaiting = true;
-    wait.then(
-      () => {
-        this.#isWaiting = false;
-        socket.resume();
-      },
-      (error) => void response.destroy(error),
-    );
-    return false;
-  }
-}
-
-function notLarge(): Promise<void> {
-  return Promise.reject(new SandkeepError("internal", "Cannot pour an answer that was not asked for as a large one"));
-}
-
-function tooEarly(): Error {
-  return new Error("it ended too early");
 }
 
 /** the content of a short answer */
@@ -216,7 +108,7 @@ async function* bodyOf(
       since += chunk.length;
       yield chunk;
     }
-    if (!response.complete) throw tooEarly();
+    if (!response.complete) throw new Error("it ended too early");
   } catch (error) {
     throw failure(url, error, signal);
   } finally {
