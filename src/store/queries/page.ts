@@ -40,10 +40,10 @@ export async function readPage<R extends { id: string }, T>(
 
 /** A table whose rows are listed by a time. */
 export interface TimeList {
-  of: "audit" | "commands" | "secrets" | "templates";
+  of: "audit" | "commands" | "secrets" | "templates" | "webhook_deliveries";
   time: "at" | "created_at" | "started_at";
   /** the field whose value selects rows, and its value; undefined selects all */
-  owner: { teamId: string | undefined } | { sessionId: string };
+  owner: { teamId: string | undefined } | { sessionId: string } | { webhookId: string };
 }
 
 /** rows in the order of a time, then of their ids; the caller names the table and the type of its rows together */

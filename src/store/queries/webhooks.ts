@@ -4,8 +4,8 @@ import type { Webhook, WebhookDelivery } from "../../core/model/webhook.ts";
 import type { WebhookRecords } from "../../core/ports/webhooks.ts";
 import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
-import { behind, readPage } from "./page.ts";
-import { all, first, mapping, type Row } from "./rows.ts";
+import { pageByTime } from "./page.ts";
+import { all, first, mapping } from "./rows.ts";
 
 const webhooks = mapping<Webhook>({
   id: "text",
@@ -105,27 +105,13 @@ export function webhookStore(db: Database): WebhookRecords {
         deliveries.toValue,
       ),
 
-    listDeliveries(query) {
-      const { webhookId, order } = query;
-      return readPage<Row<WebhookDelivery>, WebhookDelivery>(
-        {
-          query,
-          sort: { column: "created_at", type: "number" },
-          list: { of: "webhook_deliveries", webhookId },
-          read: (position, limit) =>
-            db
-              .selectFrom("webhook_deliveries")
-              .selectAll()
-              .where("webhook_id", "=", webhookId)
-              .where((eb) => eb.and(position ? [behind(position, order, "created_at", "id")] : []))
-              .orderBy("created_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
+    listDeliveries: (query) =>
+      pageByTime(
+        db,
+        { of: "webhook_deliveries", time: "created_at", owner: { webhookId: query.webhookId } },
+        query,
         deliveries.toValue,
-      );
-    },
+      ),
 
     async pruneDeliveries(webhookId, newest) {
       const oldest = await db
