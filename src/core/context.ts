@@ -5,7 +5,7 @@ import type { Origin } from "./model/audit.ts";
 import type { Diagnosis } from "./model/diagnosis.ts";
 import type { Ids } from "./model/ids.ts";
 import type { Session } from "./model/sandbox.ts";
-import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
+import type { AuthoritySpec, ForwardIdentity } from "./network/network-policy.ts";
 import type { LineFiles } from "./ports/line-files.ts";
 import type { RecoveryFiles } from "./ports/recovery-files.ts";
 import type { Runtime } from "./ports/runtime.ts";
@@ -104,7 +104,9 @@ export interface CoreLimits {
 }
 
 export interface NetworkSecrets {
-  of(session: Session): Pick<CustomNetwork, "authority" | "identity">;
+  authorityOf(session: Session): AuthoritySpec;
+  /** contains a key that signs for every sandbox: only for a policy that forwards */
+  identityOf(session: Session): ForwardIdentity;
   /** the certificate that programs must trust, as PEM; it stays the same while the daemon runs */
   certificateOf(authority: AuthoritySpec): string;
   /** name of the certificate's file inside a sandbox */

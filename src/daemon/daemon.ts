@@ -35,7 +35,6 @@ import { idsFrom } from "../core/model/ids.ts";
 import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
 import type { Store } from "../core/ports/store.ts";
 import { areBound, type BoundPair, bindFirst } from "../core/recovery/identity.ts";
-import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
 import { diagnose } from "../host/diagnosis.ts";
 import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
@@ -62,6 +61,7 @@ import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf, recordAddress } f
 import { hashKey, openSeal, signerFor } from "./secrets.ts";
 import { signInLinkFor } from "./sign-in-link.ts";
 import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
+import { type SigningKey, signingKeyIn } from "./signing-key.ts";
 import { renewed } from "./tls/certificate-watch.ts";
 import { answerPlain, isPlain, refusePlain, SecureServer } from "./tls/secure-server.ts";
 import { logUncaughtErrors, restart } from "./uncaught-errors.ts";

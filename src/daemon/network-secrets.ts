@@ -5,10 +5,10 @@ import { conventions } from "../api/default-dialect.ts";
 import type { TrustedRoots } from "../config/network-settings.ts";
 import type { Context, NetworkSecrets } from "../core/context.ts";
 import { certificateOf, deriveAuthority } from "../egress/intercept/authority.ts";
-import type { SigningKey } from "../egress/intercept/signing-key.ts";
 import { withCertificates } from "../runtime/linux/images/java-store.ts";
 import { type Place, publicUrlOf } from "./place.ts";
 import { secretFor } from "./secrets.ts";
+import type { SigningKey } from "./signing-key.ts";
 
 /** nothing if images already trust every root that this host trusts */
 export function trustOf({ pems, bundle }: TrustedRoots): Pick<Context, "hostRoots"> {
@@ -20,13 +20,11 @@ export function trustOf({ pems, bundle }: TrustedRoots): Pick<Context, "hostRoot
 export function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSecrets {
   const secret = secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key"));
   return {
-    of({ id, sandboxId, sandboxName, teamId, projectId }) {
+    authorityOf: ({ sandboxId }) => deriveAuthority(secret, sandboxId),
+    identityOf({ id, sandboxName, teamId, projectId }) {
       const { key, keyId } = signingKey();
       const issuer = publicUrlOf(place).replace(/\/$/, "");
-      return {
-        authority: deriveAuthority(secret, sandboxId),
-        identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
-      };
+      return { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId };
     },
     certificateOf,
     certificateFile: conventions.certificateFile,

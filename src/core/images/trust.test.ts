@@ -181,7 +181,8 @@ function pem(name: string): string {
 
 /** here an authority is only its certificate */
 const networkSecrets: NetworkSecrets = {
-  of: () => ({}),
+  authorityOf: () => expect.unreachable(),
+  identityOf: () => expect.unreachable(),
   certificateOf: ({ keyMaterial }) => keyMaterial,
   certificateFile: "vercel-proxy-ca.pem",
 };

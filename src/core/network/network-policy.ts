@@ -97,6 +97,11 @@ export function hasRules(policy: NetworkPolicy): boolean {
   return policy.mode === "custom" && policy.domains.some(({ rules }) => rules.length > 0);
 }
 
+/** whether a rule sends requests to a server that the policy names */
+export function forwards(policy: CustomPolicy): boolean {
+  return policy.domains.some(({ rules }) => rules.some(({ action }) => action.kind === "forward"));
+}
+
 /** A compiled custom policy, for fast matching. */
 export interface PolicyMatcher {
   /** whether every name resolves: a policy of subnets alone says nothing about names */

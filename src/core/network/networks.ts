@@ -3,7 +3,7 @@
 import type { Context } from "../context.ts";
 import type { Session } from "../model/sandbox.ts";
 import type { MachineNetwork } from "../ports/runtime.ts";
-import { allowsNothing, hasRules, type NetworkPolicy, openPolicy } from "./network-policy.ts";
+import { allowsNothing, forwards, hasRules, type NetworkPolicy, openPolicy } from "./network-policy.ts";
 
 /** `policy` is the stored one, with sealed header values */
 export function networkOf(
@@ -14,5 +14,9 @@ export function networkOf(
   if (policy.mode === "allow-all") return "allow-all";
   const opened = openPolicy(policy, seal.open);
   if (opened.mode !== "custom" || allowsNothing(opened)) return "deny-all";
-  return { ...opened, ...(hasRules(opened) && networkSecrets?.of(session)) };
+  if (!hasRules(opened) || !networkSecrets) return opened;
+  const authority = networkSecrets.authorityOf(session);
+  return forwards(opened)
+    ? { ...opened, authority, identity: networkSecrets.identityOf(session) }
+    : { ...opened, authority };
 }

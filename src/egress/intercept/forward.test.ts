@@ -1,15 +1,14 @@
 /** Requests that a rule sends to a server of the policy's owner, and the proof of where they come from. */
 
 import { createPublicKey, verify } from "node:crypto";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { ask, host, http1Server, http2, listening, open, tls } from "../../../test/internet/interception.ts";
 import type { ForwardIdentity, RequestRule } from "../../core/network/network-policy.ts";
+import { type SigningKey, signingKeyIn } from "../../daemon/signing-key.ts";
 import { tokenFor } from "./identity.ts";
-import { type SigningKey, signingKeyIn } from "./signing-key.ts";
 
 async function identityOf(): Promise<{ identity: ForwardIdentity; signing: SigningKey }> {
   const signing = signingKeyIn(join(await tempDir(), "oidc.key"))();
@@ -132,16 +131,4 @@ test("a token is good for a few minutes, and given again for one", async () => {
   expect(aud).toEqual(["https://a.test/", "https://a.test"]);
   expect(claimsOf(tokenFor(identity, "https://a.test/b", now), signing).aud).toBe("https://a.test/b");
   expect(Number(exp) - Number(iat)).toBe(300);
-});
-
-test("the key stays the same, readable by nobody else, and shows its public half alone", async () => {
-  const file = join(await tempDir(), "oidc.key");
-  const made = signingKeyIn(file)();
-  expect(statSync(file).mode & 0o777).toBe(0o600);
-  expect(signingKeyIn(file)()).toEqual(made);
-  expect(readFileSync(file, "utf8")).toBe(made.key);
-  const [shown = {}] = made.jwks.keys;
-  expect(Object.keys(shown).sort()).toEqual(["alg", "e", "kid", "kty", "n", "use"]);
-  writeFileSync(file, "nonsense");
-  expect(signingKeyIn(file)).toThrow(`Cannot sign tokens: "${file}" is not a private key`);
 });

@@ -2,8 +2,8 @@
 
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { writeDurably } from "../../base/files/durable-file.ts";
-import { SandkeepError } from "../../core/model/errors.ts";
+import { writeDurably } from "../base/files/durable-file.ts";
+import { SandkeepError } from "../core/model/errors.ts";
 
 export interface SigningKey {
   keyId: string;
