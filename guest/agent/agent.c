@@ -4,8 +4,9 @@
  * It is single-threaded and never blocks. A connection that begins with FILES, DIAL or HOLDERS is handed to a process of
  * its own, which may block; every other connection carries requests (wire.h) and hears every event.
  *
- *   EXEC  str command, u32 flags (1 terminal, 2 standard input), u16 rows, u16 columns, u32 time limit in ms (0 none),
+ *   EXEC  str command, u32 flags (1 terminal, 2 standard input, 4 keep), u16 rows, u16 columns, u32 time limit in ms (0 none),
  *         u64 bound of the journal, str user, list groups, str cwd, list argv, list env ("NAME=value")
+ *         With "keep", output goes only where SPARE says so, for as long as the connection is open
  *         -> OK { u32 pid } once the program runs; FAIL with what USER, CWD or EXECUTABLE when it cannot
  */
 #define _GNU_SOURCE
@@ -178,6 +179,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_STDIN_CLOSE: command_stdin_close(&commands, c, id, &r); break;
     case WIRE_SIGNAL: command_signal(&commands, c, id, &r); break;
     case WIRE_RESIZE: command_resize(&commands, c, id, &r); break;
+    case WIRE_SPARE: command_spare(&commands, c, id, &r); break;
     case WIRE_COMMANDS: command_list(&commands, c, id); break;
     case WIRE_FILTERS: limit_filters(c, id, &r); break;
     default: connection_fail(c, id, ENOSYS, WIRE_WHAT_REQUEST, "Cannot do request %u: unknown", header->type);

@@ -1,4 +1,4 @@
-/* command.c: starts commands, moves their input and output, and tells how they ended; see command.h. */
+/* command.c: starts commands and tells how they ended; see command.h. */
 #define _GNU_SOURCE
 #include "agent/command.h"
 
@@ -10,15 +10,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/ends.h"
-
-/* output taken after the process has ended: as much as its pipes can hold, so that a process it left cannot delay us */
-#define LAST_WORDS (1u << 20)
 
 static struct commands *owner;
 
@@ -59,48 +55,7 @@ static void close_peer(struct command *c) {
   c->peer = -1;
 }
 
-/* ---- output ---- */
-
-/* what was read last; processes that the agent forks for other commands do not get a copy */
-static uint8_t *output_buffer(void) {
-  static uint8_t *buffer;
-  if (buffer) return buffer;
-  void *pages = mmap(NULL, JOURNAL_HEAD + JOURNAL_RECORD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) return NULL;
-  madvise(pages, JOURNAL_HEAD + JOURNAL_RECORD, MADV_WIPEONFORK);
-  buffer = pages;
-  return buffer;
-}
-
-/* moves at most one record from the stream to the journal; false when there is nothing more now */
-static bool take_output(struct command_stream *s) {
-  uint8_t *buffer = output_buffer();
-  if (!buffer) return false;
-  ssize_t n = read(s->source.fd, buffer + JOURNAL_HEAD, JOURNAL_RECORD);
-  if (n < 0 && errno == EINTR) return true;
-  if (n < 0 && errno == EAGAIN) return false;
-  if (n <= 0) { /* EIO is how a terminal says that its last user has gone */
-    command_close(s);
-    return false;
-  }
-  journal_append(&s->command->journal, s->stream, buffer, (size_t)n);
-  s->command->grew = true;
-  return true;
-}
-
-static void drain(struct command_stream *s) {
-  for (size_t taken = 0; s->source.fd >= 0 && taken < LAST_WORDS; taken += JOURNAL_RECORD) {
-    if (!take_output(s)) return;
-  }
-}
-
 /* ---- the loop's calls ---- */
-
-static void on_output(struct source *source, uint32_t events) {
-  struct command_stream *s = (struct command_stream *)source;
-  if (s->command->terminal && (events & EPOLLOUT)) command_give_input(s->command);
-  if (s->source.fd >= 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) take_output(s);
-}
 
 static void on_input(struct source *source, uint32_t events) {
   struct command_stream *s = (struct command_stream *)source;
@@ -125,9 +80,10 @@ void command_write_exit(struct writer *w, const struct command *c, uint32_t code
 
 /* records and announces the end, once the process is gone and its program had begun */
 static void finish(struct command *c) {
-  drain(&c->out);
-  drain(&c->err);
+  command_drain(&c->out);
+  command_drain(&c->err);
   close_peer(c);
+  c->keeper = NULL;
   uint32_t signal = WIFSIGNALED(c->wait_status) ? (uint32_t)WTERMSIG(c->wait_status) : 0;
   uint32_t code = signal ? 128 + signal : (uint32_t)WEXITSTATUS(c->wait_status);
   /* a shell whose child was killed exits with the same code as one that was killed itself */
@@ -141,6 +97,7 @@ static void finish(struct command *c) {
   command_refuse_input(c, EPIPE);
   if (!c->terminal) command_close(&c->in);
   owner->ended(c, code, signal);
+  command_need_from(c, UINT64_MAX);
 }
 
 static const char *spawn_sentence(const struct spawn_failure *f) {
@@ -241,8 +198,8 @@ static int start(struct commands *all, struct command *c, struct spawn *s, uint3
   }
   c->out.stream = c->terminal ? JOURNAL_PTY : JOURNAL_STDOUT;
   c->err.stream = JOURNAL_STDERR;
-  if (!error) error = adopt(c, &c->out, &e.out[0], EPOLLIN, on_output);
-  if (!error) error = adopt(c, &c->err, &e.err[0], EPOLLIN, on_output);
+  if (!error) error = adopt(c, &c->out, &e.out[0], EPOLLIN, command_on_output);
+  if (!error) error = adopt(c, &c->err, &e.err[0], EPOLLIN, command_on_output);
   if (!error) error = adopt(c, &c->in, &e.in[1], 0, on_input);
   if (!error) error = adopt(c, &c->status, &e.status[0], EPOLLIN, on_status);
   ends_close(&e);
@@ -289,6 +246,10 @@ void command_exec(struct commands *all, struct connection *from, uint32_t id, st
     } else {
       c->asker = from;
       c->asker_id = id;
+      if (flags & COMMAND_KEEP) {
+        c->keeper = from;
+        c->journal.spare = 0;
+      }
     }
   }
   spawn_free(&s);
@@ -357,6 +318,10 @@ void command_list(struct commands *all, struct connection *from, uint32_t id) {
 void commands_forget(struct commands *all, const struct connection *gone) {
   for (struct command *c = all->first; c; c = c->next) {
     if (c->asker == gone) c->asker = NULL;
+    if (c->keeper == gone) {
+      c->keeper = NULL;
+      command_need_from(c, UINT64_MAX);
+    }
     for (struct input *i = c->inputs; i; i = i->next) {
       if (i->from == gone) i->from = NULL;
     }

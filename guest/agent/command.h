@@ -6,7 +6,8 @@
  *                      └── user, directory or program is wrong: FAIL, nothing kept ──▶ (freed)
  *
  *   starting  the child prepares itself; the caller has no answer yet
- *   running   OK was sent; output goes to the journal, GREW is announced
+ *   running   OK was sent; output goes to the journal, GREW is announced. While the journal is full and its keeper needs
+ *             all of it, output stays in the pipe, and a program that goes on writing waits
  *   ended     EXITED is in the journal and EXIT was announced; a process it left behind may still hold its streams
  */
 #ifndef SANDKEEP_COMMAND_H
@@ -21,6 +22,7 @@
 
 #define COMMAND_PTY 1u
 #define COMMAND_STDIN 2u
+#define COMMAND_KEEP 4u
 #define COMMAND_OUT_OF_MEMORY 1u
 #define COMMAND_TIMED_OUT 2u
 
@@ -47,6 +49,10 @@ struct command {
   enum { COMMAND_STARTING, COMMAND_RUNNING, COMMAND_ENDED } state;
   pid_t pid;
   struct journal journal;
+  /* the connection that says which output may be deleted; without one, the oldest is deleted when the journal is full */
+  struct connection *keeper;
+  /* its output is not taken until the keeper spares some */
+  bool held;
   struct command_stream out, err; /* with a terminal only `out`, which is also the way in */
   struct command_stream status;
   struct command_stream in;
@@ -96,9 +102,16 @@ void command_stdin_given(struct commands *all, struct connection *from, uint32_t
 void command_stdin_close(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_signal(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_resize(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
+void command_spare(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_list(struct commands *all, struct connection *from, uint32_t id);
 
-/* between command.c and command_input.c */
+/* between command.c, command_input.c and command_output.c */
+void command_on_output(struct source *source, uint32_t events);
+void command_watch_output(struct command *c);
+/* output before the offset is not needed any more */
+void command_need_from(struct command *c, uint64_t offset);
+/* takes what is left in the stream of a process that has ended */
+void command_drain(struct command_stream *s);
 struct command *command_named(struct commands *all, struct connection *from, uint32_t id, struct reader *r, struct span name);
 void command_close(struct command_stream *s);
 void command_give_input(struct command *c);

@@ -53,7 +53,7 @@ static int input_fd(const struct command *c) { return c->terminal ? c->out.sourc
 static void watch_input(struct command *c) {
   bool waiting = c->inputs || c->input_ends;
   if (c->terminal) {
-    if (c->out.source.fd >= 0) loop_change(&c->out.source, waiting ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    command_watch_output(c);
   } else if (c->in.source.fd >= 0) {
     loop_change(&c->in.source, waiting ? EPOLLOUT : 0);
   }

@@ -17,6 +17,7 @@ void journal_open(struct journal *j, int directory, const char *command, uint64_
   j->directory = directory;
   snprintf(j->name, sizeof j->name, "%s", command);
   j->bound = bound < SMALLEST_SEGMENT * JOURNAL_SEGMENTS ? SMALLEST_SEGMENT * JOURNAL_SEGMENTS : bound;
+  j->spare = UINT64_MAX;
   j->segment = -1;
 }
 
@@ -50,7 +51,12 @@ static void drop_newest(struct journal *j) {
   unlinkat(j->directory, name, 0);
 }
 
+/* the segment after the oldest begins where the oldest ends */
+static bool may_drop_oldest(const struct journal *j) { return j->kept[1] <= j->spare; }
+
 static bool begin_segment(struct journal *j) {
+  /* the last output of a process that has ended does not wait, and may have taken the place beyond the bound before */
+  if (j->kept_count > JOURNAL_SEGMENTS) drop_oldest(j);
   char name[NAME_ROOM];
   segment_name(j, j->end, name);
   j->segment = openat(j->directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -78,6 +84,11 @@ static bool has_room(const struct journal *j, size_t length) {
   return j->end + length - begin <= most && j->segment_size + JOURNAL_HEAD + length <= 2 * most;
 }
 
+bool journal_is_full(const struct journal *j) {
+  if (j->kept_count < JOURNAL_SEGMENTS || may_drop_oldest(j)) return false;
+  return j->segment < 0 || !has_room(j, JOURNAL_RECORD);
+}
+
 void journal_append(struct journal *j, enum journal_stream stream, uint8_t *buffer, size_t length) {
   if (length == 0) return;
   if (j->segment >= 0 && !has_room(j, length)) journal_close(j);
@@ -87,7 +98,7 @@ void journal_append(struct journal *j, enum journal_stream stream, uint8_t *buff
     if (write_whole(j->segment, buffer, JOURNAL_HEAD + length)) {
       j->segment_size += JOURNAL_HEAD + length;
       /* The new segment is there before the oldest goes, so that a reader always finds one to go on from. */
-      if (j->kept_count > JOURNAL_SEGMENTS) drop_oldest(j);
+      if (j->kept_count > JOURNAL_SEGMENTS && may_drop_oldest(j)) drop_oldest(j);
     } else {
       /* The disk is full: take back what was half written; the next segment's name tells what is missing. */
       if (j->segment_size == 0 || ftruncate(j->segment, (off_t)j->segment_size) < 0) drop_newest(j);

@@ -15,8 +15,8 @@
  *
  * Offsets count the bytes of all streams together, without the records' heads. A segment is complete when a later one
  * exists; its last record may be cut short while it is being written. When the segments together pass the command's
- * bound the oldest are deleted, and where a disk is full what could not be written is left out: in both cases the
- * next segment's name says where the output goes on.
+ * bound the oldest are deleted, unless a reader still needs them: then the command waits (command.h). Where a disk is
+ * full what could not be written is left out. In both cases the next segment's name says where the output goes on.
  */
 #ifndef SANDKEEP_JOURNAL_H
 #define SANDKEEP_JOURNAL_H
@@ -40,6 +40,8 @@ struct journal {
   int directory;
   char name[80];
   uint64_t bound;
+  /* output before this offset may be deleted to make room */
+  uint64_t spare;
   /* end of all output so far, written or dropped */
   uint64_t end;
   /* the segment being written; -1 when the next byte begins a new one */
@@ -55,6 +57,8 @@ void journal_open(struct journal *j, int directory, const char *command, uint64_
 void journal_close(struct journal *j);
 /* whether there is one already, of a command that ended or of one that runs */
 bool journal_exists(int directory, struct span command);
+/* whether one more record might delete output that may not go yet */
+bool journal_is_full(const struct journal *j);
 /* buffer holds JOURNAL_HEAD bytes of room and then `length` bytes of output, at most JOURNAL_RECORD */
 void journal_append(struct journal *j, enum journal_stream stream, uint8_t *buffer, size_t length);
 /* appends a frame to c.info, ends and frees it; 0 or errno */

@@ -60,6 +60,9 @@ enum wire_type {
   WIRE_STDIN_GIVEN = 23, /* str command -> OK { u64 given }: bytes of standard input that the pipe has taken so far */
   WIRE_GREW = 24,        /* event: str command, u64 end offset of its output */
   WIRE_EXIT = 25,        /* event: str command, u32 code, u32 signal, u32 flags, u64 cpu us, u64 peak bytes, u64 end */
+  /* str command, u64 offset -> OK: output before the offset may be deleted when the journal is full, later output not
+     before this connection says so, too, or ends */
+  WIRE_SPARE = 27,
   WIRE_FILTERS = 26,     /* u32 most -> OK: how many filters of system calls programs may have now (filters.h) */
 
   /* Files: a connection of its own, begun by FILES (agent) or FILES_AT (launcher); see files.c */

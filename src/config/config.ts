@@ -173,7 +173,8 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_MAX_OUTPUT",
       value: "size",
-      meaning: "how much output of a command is kept; the oldest goes first",
+      meaning:
+        "how much output of a command is kept: with readers it waits for them at this limit, else the oldest goes first",
       preset: "64M",
     }),
   maxOutputTotal: size(8 * mebibyte)

@@ -35,6 +35,7 @@ export const Type = {
   grew: 24,
   exit: 25,
   filters: 26,
+  spare: 27,
   files: 32,
   read: 33,
   write: 34,

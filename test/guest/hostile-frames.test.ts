@@ -155,7 +155,7 @@ describe("an agent", () => {
       expect(await client.refusal(Type.exec, exec({ name: "once", argv }))).toMatchObject({ errno: EEXIST });
     }
     const chunks: Uint8Array[] = [];
-    for await (const chunk of host().victim.output("once")) chunks.push(chunk.data);
+    for await (const chunk of command.output()) chunks.push(chunk.data);
     expect(Buffer.concat(chunks).toString()).toBe("first\n");
   });
 
@@ -163,6 +163,7 @@ describe("an agent", () => {
     ["STDIN", Type.stdin, (w: FrameWriter) => w.bytes(Buffer.from("x"))],
     ["STDIN_CLOSE", Type.stdinClose, (w: FrameWriter) => w],
     ["SIGNAL", Type.signal, (w: FrameWriter) => w.u32(9)],
+    ["SPARE", Type.spare, (w: FrameWriter) => w.u64(0)],
     ["RESIZE", Type.resize, (w: FrameWriter) => w.u16(1).u16(1)],
   ] as const)("refuses %s for a command that does not run, and half of such a request", async ([, type, rest]) => {
     using client = await RawClient.open(host().agent);

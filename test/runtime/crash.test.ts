@@ -82,7 +82,7 @@ describe("a daemon that is killed", () => {
       await reading.closeStdin();
       expect((await gather(reading.output())).stdout).toBe("written before and after");
       expect(machine.process(done)?.exit).toMatchObject({ code: 6 });
-      expect((await gather(machine.output(done))).stdout).toBe("finished\n");
+      expect((await gather(runtime.output(machine.id, done))).stdout).toBe("finished\n");
       await dismiss(host(), id);
     }
     await expectReconciled(host());

@@ -151,7 +151,6 @@ export interface Machine {
   process(commandId: string): Process | undefined;
   /** the commands that run now */
   processes(): Process[];
-  output(commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk>;
 
   /** the file system as this user; default root */
   files(user?: string): Files;
@@ -209,7 +208,7 @@ export interface ExecSpec {
   pty?: { rows: number; columns: number };
   /** longest it may run, in ms */
   timeLimit?: number;
-  /** most output kept, in bytes; the oldest is dropped first */
+  /** most output kept, in bytes; then the command waits for its readers, and without any the oldest is dropped */
   outputLimit?: number;
 }
 

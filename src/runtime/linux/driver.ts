@@ -308,8 +308,8 @@ export class LinuxRuntime implements Runtime {
   }
 
   output(machineId: string, commandId: string, options: OutputOptions = {}): AsyncIterable<OutputChunk> {
-    const machine = this.#registry.live.get(machineId);
-    if (machine) return machine.output(commandId, options);
+    const process = this.#registry.live.get(machineId)?.process(commandId);
+    if (process) return process.output(options);
     const journal = this.#registry.ended.get(machineId)?.plan.journal;
     const info = journal === undefined ? undefined : this.#info(journal, commandId);
     if (journal === undefined || !info) {

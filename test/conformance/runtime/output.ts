@@ -1,5 +1,6 @@
 /** Reading the output of commands: from any offset, by several readers, while they run, afterwards, within limits. */
 
+import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { OutputChunk } from "../../../src/core/ports/runtime.ts";
 import { sharedMachine } from "./exec.ts";
@@ -87,8 +88,8 @@ export function outputSuite(host: () => RuntimeHost): void {
 
     test("of an unknown command is reported as missing", () => {
       const missing = expect.objectContaining({ code: "not-found" });
-      expect(() => machine().output("nosuch")).toThrowError(missing);
-      expect(() => machine().output("../machine")).toThrowError(missing);
+      expect(() => host().runtime.output(machine().id, "nosuch")).toThrowError(missing);
+      expect(() => host().runtime.output(machine().id, "../machine")).toThrowError(missing);
       expect(() => host().runtime.output("nosuch", "nosuch")).toThrowError(missing);
     });
 
@@ -139,25 +140,55 @@ export function outputSuite(host: () => RuntimeHost): void {
       expect(length + dropped).toBe(total - from);
     });
 
-    test("a reader that is too slow misses some, learns how much, and goes on", async () => {
-      const command = await start(machine(), print, { outputLimit: bound });
+    const lines = ["sh", "-c", "seq 1 300000 | while read n; do echo $n; done"];
+    test.each([
+      ["a program", print, {}],
+      ["a program on a terminal", print, { pty: { rows: 24, columns: 80 } }],
+      ["a program that prints in small pieces", lines, {}],
+    ])("a slow reader makes %s wait, and misses nothing", async (_, argv, spec) => {
+      const command = await start(machine(), argv, { outputLimit: bound, ...spec });
       const chunks: OutputChunk[] = [];
       for await (const chunk of command.output()) {
         chunks.push(chunk);
-        if (chunks.length === 1) await command.exited;
+        if (chunks.length < 10) await setTimeout(50);
+        if (chunks.length === 10) expect(command.exit).toBeUndefined();
       }
-      const counted = chunks.reduce((sum, chunk) => sum + chunk.data.length + (chunk.dropped ?? 0), 0);
-      expect(counted).toBe(total);
+      expect(chunks.filter(({ dropped }) => dropped)).toEqual([]);
+      expect(chunks.reduce((sum, { data }) => sum + data.length, 0)).toBe((await command.exited).outputEnd);
       expectGapless(chunks);
     });
 
-    test("several fast readers of a command that prints a lot each see every byte counted", async () => {
+    test("several readers of a command that prints a lot each get every byte", async () => {
       const command = await start(machine(), print, { outputLimit: 4 * bound });
       const readers = await Promise.all(Array.from({ length: 4 }, () => gather(command.output())));
       for (const { chunks, length, dropped } of readers) {
-        expect(length + dropped).toBe(total);
+        expect({ length, dropped }).toEqual({ length: total, dropped: 0 });
         expectGapless(chunks);
       }
+    });
+
+    test("a command whose reader waits for it ends when it is killed, and goes on when its reader leaves", async () => {
+      const [killed, left] = await Promise.all([0, 1].map(() => start(machine(), print, { outputLimit: bound })));
+      const readers = [killed, left].map((command) => command?.output()[Symbol.asyncIterator]());
+      for (const reader of readers) await reader?.next();
+      await killed?.signal(9);
+      expect(await killed?.exited).toMatchObject({ signal: 9 });
+      for (const reader of readers) await reader?.return?.();
+      expect(await left?.exited).toMatchObject({ code: 0, outputEnd: total });
+    });
+
+    test("a command that waits for its reader goes on when the runtime is closed and opened again", async () => {
+      const own = await bootFor(host());
+      const command = await start(own, print, { outputLimit: bound });
+      const reader = command.output()[Symbol.asyncIterator]();
+      await reader.next();
+      await reader.next();
+      await host().reopen();
+      await reader.return?.();
+      const again = host().runtime.machine(own.id)?.process(command.id);
+      const read = again && (await gather(again.output()));
+      expect((read?.length ?? 0) + (read?.dropped ?? 0)).toBe(total);
+      await host().runtime.machine(own.id)?.stop();
     });
   });
 
@@ -204,7 +235,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       const machine = await bootFor(host());
       const ids = ["a", "a-1", "a_1", "A"];
       for (const id of ids) await run(machine, ["echo", `of ${id}`], { id });
-      for (const id of ids) expect((await gather(machine.output(id))).stdout).toBe(`of ${id}\n`);
+      for (const id of ids) expect((await gather(host().runtime.output(machine.id, id))).stdout).toBe(`of ${id}\n`);
       expect((await python(machine, "print(1)")).stdout).toBe("1\n");
     });
   });

@@ -12,15 +12,7 @@ import { unlessAborted } from "../../../base/concurrency/waits.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ExecSpec } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";
-import {
-  chunkLength,
-  type Frame,
-  FrameReader,
-  FrameWriter,
-  headerLength,
-  maxPayload,
-  Type,
-} from "../../../protocols/guest-frames.ts";
+import { chunkLength, type Frame, FrameReader, FrameWriter, Type } from "../../../protocols/guest-frames.ts";
 import { parseExit } from "../../../protocols/output-journal.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { commandOf } from "../machines/ancestry.ts";
@@ -29,7 +21,8 @@ import { JournalBudget } from "../machines/journal-budget.ts";
 import { isTerminalSize } from "../machines/plan.ts";
 import { LinuxProcess } from "../machines/process.ts";
 import { Channel, dial, openFiles } from "./channel.ts";
-import { errnoOf, failure } from "./failure.ts";
+import { dialAnswer } from "./dial-answer.ts";
+import { errnoOf } from "./failure.ts";
 
 export interface AgentOptions {
   /** unix socket that the agent listens on */
@@ -42,7 +35,7 @@ export interface AgentOptions {
   journalLimit: number;
 }
 
-const flags = { pty: 1, stdin: 2 } as const;
+const flags = { pty: 1, stdin: 2, keep: 4 } as const;
 const lastSignal = 64;
 /** WIRE_SIGNAL_ALONE */
 const signalAlone = 0x100;
@@ -73,6 +66,7 @@ export class Agent {
       directory: options.journal,
       most: options.journalLimit,
       isRunning: (command) => this.#running.has(command),
+      isRead: (command) => (this.#running.get(command)?.readers.count ?? 0) > 0,
     });
   }
 
@@ -119,7 +113,10 @@ export class Agent {
     if (!this.#channel) await this.open();
     this.#paused = undefined;
     this.#dropSentinel();
-    for (const process of this.#running.values()) process.pause(undefined);
+    for (const process of this.#running.values()) {
+      process.pause(undefined);
+      process.readers.renew();
+    }
   }
 
   /** disconnects from the agent, which keeps running */
@@ -150,7 +147,7 @@ export class Agent {
     if (this.#running.has(spec.id) || this.#ended.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot run command "${spec.id}": its id was used before`);
     }
-    const process = new LinuxProcess(this, spec.id);
+    const process = new LinuxProcess(this, spec.id, spec.outputLimit ?? this.#options.outputLimit);
     this.#running.set(spec.id, process);
     try {
       const answer = await this.#request(Type.exec, execPayload(spec, env, this.#options.outputLimit));
@@ -183,7 +180,7 @@ export class Agent {
     if (known) return known;
     const info = readInfo(this.journal, id);
     if (!info) return undefined;
-    const process = new LinuxProcess(this, id).started(info.pid, info.startedAt);
+    const process = this.#known(id).started(info.pid, info.startedAt);
     if (info.exit) process.finished(info.exit);
     else if (this.#paused) process.pause(this.#paused);
     else process.lost(machineGone(), journalEnd(this.journal, id));
@@ -227,6 +224,13 @@ export class Agent {
   /** how many bytes of standard input the command's pipe has taken */
   async given(command: string): Promise<number> {
     return this.#counted(Type.stdinGiven, new FrameWriter().str(command));
+  }
+
+  /** lets the agent delete output before an offset when the journal is full; Infinity for all output */
+  spare(command: string, offset: number): void {
+    const upTo = Number.isFinite(offset) ? offset : Number.MAX_SAFE_INTEGER;
+    // An agent of an older release deletes the oldest output in any case. One that is paused is told when it goes on.
+    this.#request(Type.spare, new FrameWriter().str(command).u64(upTo)).catch(() => undefined);
   }
 
   /** how many filters of system calls programs may have from now on */
@@ -289,6 +293,11 @@ export class Agent {
     }
   }
 
+  /** a command of which only the journal tells: its limit is taken to be the usual one */
+  #known(id: string): LinuxProcess {
+    return new LinuxProcess(this, id, this.#options.outputLimit);
+  }
+
   /** registers how to end a connection; returns how to forget it */
   #connected(end: (reason: Error) => void): () => void {
     this.#connections.add(end);
@@ -315,11 +324,12 @@ export class Agent {
       const id = answer.str();
       const pid = answer.u32();
       alive.add(id);
-      const process = this.#running.get(id) ?? new LinuxProcess(this, id);
+      const process = this.#running.get(id) ?? this.#known(id);
       const known = process.pid === 0 ? unlessUnreadable(() => readInfo(this.journal, id)) : undefined;
       if (process.pid === 0) process.started(pid, known?.startedAt ?? Date.now());
       process.grew(answer.u64());
       this.#running.set(id, process);
+      process.readers.renew();
     }
     for (const [id, process] of this.#running) {
       if (alive.has(id) || process.pid === 0) continue;
@@ -390,7 +400,7 @@ function machineGone(): SandkeepError {
 }
 
 function execPayload(spec: ExecSpec, env: Record<string, string>, outputLimit: number): FrameWriter {
-  const bits = (spec.pty ? flags.pty : 0) | (spec.stdin ? flags.stdin : 0);
+  const bits = (spec.pty ? flags.pty : 0) | (spec.stdin ? flags.stdin : 0) | flags.keep;
   const variables = Object.entries({ ...env, ...spec.env }).map(([name, value]) => `${name}=${value}`);
   return new FrameWriter()
     .str(spec.id)
@@ -404,36 +414,4 @@ function execPayload(spec: ExecSpec, env: Record<string, string>, outputLimit: n
     .str(spec.cwd ?? "")
     .list(spec.argv)
     .list(variables);
-}
-
-/** waits for the one frame that answers DIAL; whatever follows it stays in the socket */
-async function dialAnswer(socket: Socket): Promise<void> {
-  const header = await take(socket, headerLength);
-  const length = header.readUInt32LE(0);
-  if (length > maxPayload) throw new SandkeepError("internal", "Cannot connect: the sandbox's answer is malformed");
-  const payload = length > 0 ? await take(socket, length) : Buffer.alloc(0);
-  if (header.readUInt8(4) !== Type.ok) throw failure(payload);
-}
-
-/** exactly so many bytes, in paused mode */
-function take(socket: Socket, length: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const done = (error?: Error) => {
-      socket.off("readable", attempt);
-      socket.off("end", ended);
-      socket.off("error", done);
-      if (error) reject(error);
-    };
-    const ended = () => done(new SandkeepError("gone", "Cannot connect: the sandbox closed the connection"));
-    const attempt = () => {
-      const chunk: Buffer | null = socket.read(length);
-      if (chunk === null) return;
-      done();
-      resolve(chunk);
-    };
-    socket.on("readable", attempt);
-    socket.on("end", ended);
-    socket.on("error", done);
-    attempt();
-  });
 }

@@ -1,7 +1,7 @@
 /**
  * Limits the size of all journals of one machine. They lie outside of its disk limit and outlive its commands, so without
- * a bound a sandbox could fill the store by printing. The oldest segments are deleted first; a reader learns how many bytes
- * are missing, as it is for a single command that printed too much (journal.ts).
+ * a bound a sandbox could fill the store by printing. The oldest segments are deleted first, those of commands that are
+ * followed last; a reader learns how many bytes are missing, as it is for a single command that printed too much (journal.ts).
  */
 
 import { lstatSync, readdirSync, rmSync } from "node:fs";
@@ -14,6 +14,8 @@ export interface JournalBudgetOptions {
   most: number;
   /** whether a command runs: the segment that it writes into stays */
   isRunning: (command: string) => boolean;
+  /** whether somebody follows its output: the other commands' output is deleted before its own */
+  isRead: (command: string) => boolean;
 }
 
 /** share of the budget that is left after segments were dropped, so that the folder is not walked for every byte */
@@ -27,6 +29,7 @@ interface Segment {
   start: string;
   size: number;
   writtenAt: number;
+  isRead: boolean;
 }
 
 export class JournalBudget {
@@ -53,7 +56,9 @@ export class JournalBudget {
   }
 
   #recount(): void {
-    const segments = this.#segments().sort((a, b) => a.writtenAt - b.writtenAt || (a.start < b.start ? -1 : 1));
+    const segments = this.#segments().sort(
+      (a, b) => Number(a.isRead) - Number(b.isRead) || a.writtenAt - b.writtenAt || (a.start < b.start ? -1 : 1),
+    );
     this.#used = segments.reduce((sum, { size }) => sum + size, 0);
     if (this.#used <= this.#options.most) return;
     const newest = new Map(segments.map(({ command, start }) => [command, start]));
@@ -66,14 +71,14 @@ export class JournalBudget {
   }
 
   #segments(): Segment[] {
-    const { directory } = this.#options;
+    const { directory, isRead } = this.#options;
     return readdirSync(directory).flatMap((name) => {
       const [, command, start] = /^(.+)\.([0-9a-f]{16})$/.exec(name) ?? [];
       const path = join(directory, name);
       // the agent deletes segments, too
       const facts = start === undefined ? undefined : lstatSync(path, { throwIfNoEntry: false });
       if (command === undefined || start === undefined || facts === undefined) return [];
-      return [{ path, command, start, size: facts.size, writtenAt: facts.mtimeMs }];
+      return [{ path, command, start, size: facts.size, writtenAt: facts.mtimeMs, isRead: isRead(command) }];
     });
   }
 }

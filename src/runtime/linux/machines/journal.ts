@@ -33,12 +33,15 @@ const readLength = 128 << 10;
 /** longest frames about a command: the longest arguments, and some more */
 const largestInfo = 16 << 20;
 
-/** the chunks of a command's output from an offset on; ends when the state says that it has ended */
+/**
+ * the chunks of a command's output from an offset on; ends when the state says that it has ended. Calls `taken` with the
+ * end of a chunk when its reader asks for the next one.
+ */
 export async function* readJournal(
   directory: string,
   command: string,
   state: OutputState,
-  options: { from: number; follow: boolean; signal?: AbortSignal | undefined },
+  options: { from: number; follow: boolean; signal?: AbortSignal | undefined; taken?: (end: number) => void },
 ): AsyncGenerator<OutputChunk> {
   if (!Number.isSafeInteger(options.from) || options.from < 0) {
     throw new SandkeepError("invalid", `Cannot read output from ${options.from}: an offset is a whole number of bytes`);
@@ -48,7 +51,10 @@ export async function* readJournal(
     for (;;) {
       options.signal?.throwIfAborted();
       const { end, ended } = state;
-      yield* reader.read(end, ended ? end : Number.MAX_SAFE_INTEGER);
+      for (const chunk of reader.read(end, ended ? end : Number.MAX_SAFE_INTEGER)) {
+        yield chunk;
+        options.taken?.(chunk.offset + chunk.data.length);
+      }
       if (state.end > reader.offset) continue;
       if (ended || !options.follow) return;
       await state.changed(options.signal);

@@ -13,8 +13,6 @@ import type {
   MachineEnd,
   MachineNetwork,
   NetworkMode,
-  OutputChunk,
-  OutputOptions,
   Process,
   SnapshotInfo,
   Usage,
@@ -124,12 +122,6 @@ export class LinuxMachine implements Machine {
 
   processes(): Process[] {
     return this.#agent.processes();
-  }
-
-  output(commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk> {
-    const process = this.process(commandId);
-    if (!process) throw new SandkeepError("not-found", `Cannot read output: there is no command "${commandId}"`);
-    return process.output(options);
   }
 
   files(user = "root"): Files {

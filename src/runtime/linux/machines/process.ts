@@ -4,6 +4,7 @@ import { EventEmitter, once } from "node:events";
 import type { ExitStatus, OutputChunk, OutputOptions, Process } from "../../../core/ports/runtime.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import { type OutputState, readJournal } from "./journal.ts";
+import { OutputReaders } from "./output-readers.ts";
 
 export class LinuxProcess implements Process, OutputState {
   readonly id: string;
@@ -13,6 +14,7 @@ export class LinuxProcess implements Process, OutputState {
   exit: ExitStatus | undefined;
   /** end of the output so far */
   end = 0;
+  readonly readers: OutputReaders;
   readonly #agent: Agent;
   readonly #changes = new EventEmitter().setMaxListeners(0);
   #resolve: (status: ExitStatus) => void = () => {};
@@ -22,9 +24,10 @@ export class LinuxProcess implements Process, OutputState {
   /** set while its machine is paused */
   #paused: Error | undefined;
 
-  constructor(agent: Agent, id: string) {
+  constructor(agent: Agent, id: string, outputLimit: number) {
     this.#agent = agent;
     this.id = id;
+    this.readers = new OutputReaders({ limit: outputLimit, spare: (offset) => agent.spare(id, offset) });
     this.exited = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -52,12 +55,14 @@ export class LinuxProcess implements Process, OutputState {
 
   grew(end: number): void {
     this.end = Math.max(this.end, end);
+    this.readers.grew(this.end);
     this.#changes.emit("change");
   }
 
   finished(status: ExitStatus): void {
     if (this.ended) return;
     this.exit = status;
+    this.readers.close();
     this.end = Math.max(this.end, status.outputEnd);
     this.#changes.emit("change");
     this.#resolve(status);
@@ -67,6 +72,7 @@ export class LinuxProcess implements Process, OutputState {
   lost(reason: Error, end: number): void {
     if (this.ended) return;
     this.#lost = true;
+    this.readers.close();
     this.end = Math.max(this.end, end);
     this.#changes.emit("change");
     this.#reject(reason);
@@ -76,6 +82,7 @@ export class LinuxProcess implements Process, OutputState {
   release(reason: Error): void {
     if (this.ended) return;
     this.#released = reason;
+    this.readers.close();
     this.#changes.emit("change");
     this.#reject(reason);
   }
@@ -86,12 +93,18 @@ export class LinuxProcess implements Process, OutputState {
     this.#changes.emit("change");
   }
 
-  output(options: OutputOptions = {}): AsyncIterable<OutputChunk> {
-    return readJournal(this.#agent.journal, this.id, this, {
-      from: options.from ?? 0,
-      follow: options.follow ?? true,
-      signal: options.signal,
-    });
+  async *output({ from = 0, follow = true, signal }: OutputOptions = {}): AsyncGenerator<OutputChunk> {
+    if (this.ended || !follow) {
+      yield* readJournal(this.#agent.journal, this.id, this, { from, follow, signal });
+      return;
+    }
+    const reader = this.readers.add(from);
+    try {
+      const taken = (offset: number) => reader.taken(offset);
+      yield* readJournal(this.#agent.journal, this.id, this, { from, follow, signal, taken });
+    } finally {
+      reader.close();
+    }
   }
 
   write(data: Uint8Array): Promise<void> {
