@@ -1,7 +1,7 @@
 /** The dashboard in a real browser, against a real daemon. */
 
 import { readFile } from "node:fs/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Page, WebSocketRoute } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { SandkeepClient } from "../../src/client/client.ts";
@@ -112,8 +112,22 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   await page.getByText("connected").waitFor();
   await page.keyboard.type('echo $((6 * 7))"-answers"; printf "\\033[38;2;1;200;3mgreen\\033[0m\\n"\n');
   await screen.getByText("42-answers").waitFor();
+  // It answers a program's question once, not again when the output is shown again.
+  await page.keyboard.type(`printf '\\033[6n'; read -rsdR; echo pla''ced\n`);
+  await screen.getByText("placed", { exact: true }).waitFor();
+  const sockets: WebSocketRoute[] = [];
+  await page.routeWebSocket(/terminal/, (socket) => {
+    socket.connectToServer();
+    sockets.push(socket);
+  });
   await page.reload();
   await screen.getByText("42-answers").waitFor();
+  // What is typed while the connection is lost arrives.
+  await page.getByText("connected").waitFor();
+  await sockets.at(-1)?.close();
+  await page.getByText("lost", { exact: true }).waitFor();
+  await page.keyboard.type("echo ty''ped\n");
+  await screen.getByText("typed", { exact: true }).waitFor();
   // A program in it asks for the clipboard, the title and a link, and gets none.
   await page.evaluate(() => navigator.clipboard.writeText("mine"));
   await page.keyboard.type(

@@ -4,7 +4,7 @@
  *   GET /sandkeep/v1/sessions/{session}/commands/{command}/terminal?from=…      (or /sandboxes/{sandbox}/commands/…)
  *   both ways         binary: input and output
  *   client → server   text {"type":"resize","rows","columns"}
- *   server → client   text {"type":"attached","offset"}, first: where the output begins
+ *   server → client   text {"type":"attached","offset","end"}, first: where the output begins, and where it ends so far
  *                     text {"type":"dropped","bytes"}: output that is no longer kept
  *                     text {"type":"exit","exitCode"} or {"type":"error","error"}, then the connection is closed
  *
@@ -125,7 +125,8 @@ export class Terminals {
     try {
       let next = -1;
       const options = { from, signal: gone.signal };
-      connection.send(JSON.stringify({ type: "attached", offset: from }));
+      const end = (await core.commands.process(caller, session, command))?.end ?? from;
+      connection.send(JSON.stringify({ type: "attached", offset: from, end: Math.max(end, from) }));
       for await (const { offset, data, dropped = 0 } of await core.commands.output(caller, session, command, options)) {
         if (gone.signal.aborted) return;
         if (dropped > 0) connection.send(JSON.stringify({ type: "dropped", bytes: dropped }));
@@ -134,8 +135,8 @@ export class Terminals {
       }
       if (gone.signal.aborted) return;
       const { exitCode = null } = await core.commands.wait(caller, session, command, gone.signal);
-      const end = JSON.stringify({ type: "exit", exitCode, offset: Math.max(next, from) });
-      connection.send(end, () => connection.close(closing.done));
+      const exit = JSON.stringify({ type: "exit", exitCode, offset: Math.max(next, from) });
+      connection.send(exit, () => connection.close(closing.done));
     } catch (error) {
       if (gone.signal.aborted) return;
       const failed = JSON.stringify({ type: "error", ...errorLine(error, logError) });

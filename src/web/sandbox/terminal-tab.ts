@@ -9,6 +9,7 @@ import { Question } from "../parts/dialog.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
 import { Attachment } from "../terminal/attachment.ts";
+import { isReport } from "../terminal/report.ts";
 import { defineStyleElement } from "../terminal/style-element.ts";
 import { visible } from "../text.ts";
 import { isShell } from "./of-commands.ts";
@@ -134,8 +135,14 @@ function attached(place: HTMLElement, { session, command, hold, say, ask }: Show
   terminal.open(place);
   // A program must not reach the clipboard or the title of this page.
   for (const code of [0, 1, 2, 8, 52]) terminal.parser.registerOscHandler(code, () => true);
+  let shownAgain = 0;
   const connection = new Attachment(session, command, {
-    output: (bytes) => terminal.write(bytes),
+    output(bytes, isPast) {
+      if (isPast) shownAgain++;
+      terminal.write(bytes, () => {
+        if (isPast) shownAgain--;
+      });
+    },
     dropped: (bytes) => say(`${bytes} bytes are no longer kept`),
     state(text, exitCode) {
       say(text === "ended" ? `ended${exitCode === null ? "" : ` with ${exitCode}`}` : text);
@@ -143,7 +150,9 @@ function attached(place: HTMLElement, { session, command, hold, say, ask }: Show
     },
   });
   hold.current = connection;
-  terminal.onData((data) => connection.send(data));
+  terminal.onData((data) => {
+    if (shownAgain === 0 || !isReport(data)) connection.send(data);
+  });
   terminal.onResize(({ rows, cols }) => connection.resize(rows, cols));
   terminal.attachCustomKeyEventHandler((event) => {
     const isLeaving = event.ctrlKey && event.shiftKey && event.code === "Backslash";

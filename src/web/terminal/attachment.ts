@@ -1,24 +1,30 @@
 /**
  * A terminal of a command over a WebSocket. It counts the bytes that it got, so that after a lost connection it continues
- * where it was; the daemon has the rest in the command's journal.
+ * where it was; the daemon has the rest in the command's journal. What is typed meanwhile is sent once it is connected.
  */
 
 import { binding } from "../session.ts";
 
 export interface TerminalEvents {
-  output(bytes: Uint8Array): void;
+  /** `isPast`: it was printed before the connection was made */
+  output(bytes: Uint8Array, isPast: boolean): void;
   dropped(bytes: number): void;
   /** undefined while the connection is lost and is tried again */
   state(text: "connected" | "lost" | "ended", exitCode?: number | null): void;
 }
 
 const pauses = [200, 1000, 3000];
+/** most bytes of input that wait for a connection */
+const mostPending = 64 << 10;
 
 export class Attachment {
   readonly #path: string;
   readonly #events: TerminalEvents;
   #socket: WebSocket | undefined;
   #got = 0;
+  /** end of the output when the connection was made */
+  #end = 0;
+  #pending: Uint8Array<ArrayBuffer>[] = [];
   #failures = 0;
   #isOver = false;
 
@@ -29,7 +35,13 @@ export class Attachment {
   }
 
   send(text: string): void {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(new TextEncoder().encode(text));
+    const bytes = new TextEncoder().encode(text);
+    if (this.#socket?.readyState === WebSocket.OPEN) {
+      this.#socket.send(bytes);
+      return;
+    }
+    const waiting = this.#pending.reduce((sum, { length }) => sum + length, 0);
+    if (!this.#isOver && waiting + bytes.length <= mostPending) this.#pending.push(bytes);
   }
 
   resize(rows: number, columns: number): void {
@@ -51,6 +63,7 @@ export class Attachment {
     socket.addEventListener("message", ({ data }) => this.#take(data));
     socket.addEventListener("open", () => {
       this.#failures = 0;
+      for (const bytes of this.#pending.splice(0)) socket.send(bytes);
       this.#events.state("connected");
     });
     socket.addEventListener("close", () => this.#again());
@@ -59,12 +72,14 @@ export class Attachment {
 
   #take(data: ArrayBuffer | string): void {
     if (typeof data !== "string") {
+      const isPast = this.#got < this.#end;
       this.#got += data.byteLength;
-      this.#events.output(new Uint8Array(data));
+      this.#events.output(new Uint8Array(data), isPast);
       return;
     }
     // The messages of src/api/sandkeep/terminals.ts.
-    const message = JSON.parse(data) as { type: string; bytes?: number; exitCode?: number | null };
+    const message = JSON.parse(data) as { type: string; end?: number; bytes?: number; exitCode?: number | null };
+    if (message.type === "attached") this.#end = message.end ?? 0;
     if (message.type === "dropped") {
       this.#got += message.bytes ?? 0;
       this.#events.dropped(message.bytes ?? 0);
