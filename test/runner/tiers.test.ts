@@ -29,4 +29,6 @@ test("in this repository the core's tests are unit tests, and those with a daemo
   expect(found).toContain("src/core/sessions/states.test.ts");
   expect(found).toContain("test/runner/tiers.test.ts");
   expect(found).not.toContain("test/e2e/daemon/daemon.test.ts");
+  expect(found).toContain("test/house/vendors.test.ts");
+  expect(found).not.toContain("test/house/style.test.ts");
 });

@@ -1,6 +1,6 @@
 /**
  * Which test files belong to which tier. Unit tests need neither root nor a program of the host. A test file is one if
- * it imports no module that uses the host, directly or through another module of test/.
+ * it imports no module that uses the host, directly or through another module of test/, and runs no tool of `npm run check`.
  */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -8,6 +8,9 @@ import { dirname, join } from "node:path";
 
 /** modules that require root, run programs of the host, or start a server of its packages */
 const hostModules = ["test/harness/images/layer-tools.ts", "test/runner/needs.ts", "test/harness/postgres.ts"];
+
+/** `npm run check` runs the same tools, which take a third of the processor time of all unit tests. */
+const testsOfTools = ["test/house/style.test.ts"];
 
 /** Test files of every tier are in these folders. */
 export const folders = ["src", "test", "guest", "scripts"];
@@ -17,6 +20,7 @@ export function unitTests(root: string): string[] {
   return folders
     .flatMap((folder) => filesBelow(root, folder))
     .filter((path) => path.endsWith(".test.ts") && !path.endsWith(".slow.test.ts"))
+    .filter((path) => !testsOfTools.includes(path))
     .filter((path) => !modulesOf(root, path).some((module) => hostModules.includes(module)))
     .sort();
 }
