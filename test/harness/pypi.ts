@@ -1,33 +1,39 @@
-/** Packages from PyPI in virtual environments, for tests that drive the daemon with a vendor's own Python SDK. */
+/**
+ * Packages from PyPI in virtual environments, for tests that drive the daemon with a vendor's own Python SDK: installed
+ * at first use, and kept in node_modules/.cache for later runs.
+ */
 
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, type TestContext } from "vitest";
+import { beforeAll, type TestContext } from "vitest";
 import { outOfReach } from "../runner/excuses.ts";
+import { root, tempDir } from "./harness.ts";
+import { madeOnce } from "./made-once.ts";
 
 const run = promisify(execFile);
+const cache = join(root, "node_modules/.cache/sandkeep-pypi");
 
 export interface PythonEnvironment {
   /** its interpreter; skips the test if PyPI cannot be reached */
   python(context: TestContext): string;
 }
 
-/** a virtual environment for this test file with these packages, such as "vercel-sandbox==0.4.0" */
+/** a virtual environment with exactly these packages, such as "vercel-sandbox==0.4.0", and what they depend on */
 export function packagesOfFile(...packages: [string, ...string[]]): PythonEnvironment {
-  const undo = new AsyncDisposableStack();
   let isReachable = false;
   let python = "";
   beforeAll(async () => {
-    const folder = await mkdtemp(join(tmpdir(), "sandkeep-pypi-"));
-    undo.defer(() => rm(folder, { recursive: true, force: true }));
-    await run(host, ["-m", "venv", "--without-pip", folder]);
+    const folder = await folderOf(packages);
     python = join(folder, "bin/python");
-    isReachable = await install(folder, packages);
+    try {
+      await madeOnce(folder, () => install(folder, packages));
+      isReachable = true;
+    } catch (error) {
+      if (await isThere(packages[0])) throw error;
+    }
   });
-  afterAll(() => undo.disposeAsync());
   return {
     python(context) {
       if (!isReachable) context.skip(outOfReach("PyPI"));
@@ -39,24 +45,33 @@ export function packagesOfFile(...packages: [string, ...string[]]): PythonEnviro
 /** the interpreter and the pip of this host; a pip in the environment takes longer to install than most packages */
 const host = "/usr/bin/python3";
 
-/** false if PyPI cannot be reached; any other failure is an error */
-async function install(folder: string, packages: [string, ...string[]]): Promise<boolean> {
+const pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--timeout=20"];
+
+/** where these packages are kept for this version of Python, which has its own format of compiled modules */
+async function folderOf(packages: string[]): Promise<string> {
+  const { stdout: version } = await run(host, ["--version"]);
+  const name = createHash("sha256")
+    .update([version, ...packages].join("\n"))
+    .digest("hex");
+  return join(cache, name.slice(0, 16));
+}
+
+async function install(folder: string, packages: string[]): Promise<void> {
+  await run(host, ["-m", "venv", "--without-pip", folder]);
   const { stdout: target } = await run(join(folder, "bin/python"), [
     "-c",
     "import sysconfig; print(sysconfig.get_path('purelib'))",
   ]);
-  const pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--timeout=20"];
-  try {
-    // What a program does not import need not be compiled.
-    await run(host, [...pip, "install", "--no-compile", `--target=${target.trim()}`, ...packages]);
-    return true;
-  } catch (error) {
-    const probe = [...pip, "download", "--no-deps", "--retries=0", `--dest=${folder}`, packages[0]];
-    const isThere = await run(host, probe).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) throw error;
-    return false;
-  }
+  // What a program does not import need not be compiled.
+  await run(host, [...pip, "install", "--no-compile", `--target=${target.trim()}`, ...packages]);
+}
+
+/** whether PyPI has a package and can be reached */
+async function isThere(name: string): Promise<boolean> {
+  await using undo = new AsyncDisposableStack();
+  const probe = ["download", "--no-deps", "--retries=0", `--dest=${await tempDir(undo)}`, name];
+  return run(host, [...pip, ...probe]).then(
+    () => true,
+    () => false,
+  );
 }
