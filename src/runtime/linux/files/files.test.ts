@@ -30,6 +30,16 @@ async function* patterned(pieces: number, length: number): AsyncGenerator<Buffer
   for (let i = 0; i < pieces; i++) yield Buffer.alloc(length, i % 251);
 }
 
+/** a directory with 1 MiB of room, for this test */
+async function smallDisk(): Promise<string> {
+  const directory = await tempDir();
+  await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
+  // The guest answers before it has closed the file, so the disk may still be busy when the test ends.
+  const unmount = () => run("umount", [directory]);
+  onTestFinished(async () => void (await eventually("the disk is unmounted", unmount)));
+  return directory;
+}
+
 /** bytes in buffers that are still referenced; measures only at intervals, since that takes a while */
 function buffersInUse(turn = 0): number {
   if (turn % 32 !== 0) return 0;
@@ -137,9 +147,7 @@ describe("read and write", () => {
         yield Buffer.alloc(1 << 20);
       }
     }
-    const directory = await tempDir();
-    await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
-    onTestFinished(async () => void (await run("umount", [directory])));
+    const directory = await smallDisk();
     expect(await refusal(files.write(join(directory, "a"), endless()))).toBe(
       `limit: Cannot write "${directory}/a": no space is left on the disk`,
     );
@@ -422,9 +430,7 @@ describe("a write over a file", () => {
   });
 
   test("can use the old file's room if no other is free", async () => {
-    const directory = await tempDir();
-    await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
-    onTestFinished(async () => void (await run("umount", [directory])));
+    const directory = await smallDisk();
     const path = join(directory, "a");
     await fs.writeFile(path, Buffer.alloc(700 << 10, "a"));
     const next = Buffer.alloc(600 << 10, "b");
