@@ -175,7 +175,7 @@ test("images are listed with what they share, shown without control characters, 
 const waits =
   '[ "$GREETING" = once ] && exec echo once; trap "exit 7" USR1; echo ready; while :; do sleep 1000 & wait; done';
 
-/** busybox with links, as umoci makes it, pushed in Docker's format and the OCI's; and one program alone, with zstd */
+/** busybox with links, as umoci makes it, pushed in Docker's format and the OCI's; and one program alone, in the many frames of zstd:chunked */
 async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   const layout = join(folder, "layout");
   const umoci = (...args: string[]) => run("umoci", args);
@@ -213,7 +213,7 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   await push(`oci:${layout}:tiny`, "test/tiny:docker", "--format", "v2s2");
   await push(`oci:${layout}:tiny`, "test/tiny:oci");
   await push(`oci:${layout}:own`, "test/own:1");
-  await push(`oci:${layout}:scratch`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd");
+  await push(`oci:${layout}:scratch`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd:chunked");
 }
 
 function create(image: string): Promise<AnySandbox> {

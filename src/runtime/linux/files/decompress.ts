@@ -3,13 +3,10 @@
 import { Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { isZstd, zstdFrames } from "./zstd-frames.ts";
 
 // Each piece is a trip to another thread and back: with Node's own 16 KiB they take most of the time.
 const chunkSize = 256 << 10;
-const kinds = [
-  { magic: Buffer.from([0x1f, 0x8b]), open: () => createGunzip({ chunkSize }) },
-  { magic: Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), open: () => createZstdDecompress({ chunkSize }) },
-];
 const longestMagic = 4;
 
 /** the plain bytes; broken compression is an "invalid" error, an error of the source is passed on unchanged */
@@ -24,12 +21,17 @@ export async function* decompressed(source: AsyncIterable<Uint8Array>): AsyncGen
       length += step.value.length;
     }
     const start = Buffer.concat(head);
-    const kind = kinds.find(({ magic }) => start.subarray(0, magic.length).equals(magic));
     const whole = rest(start, chunks);
-    yield* kind ? through(whole, kind.open()) : whole;
+    if (isGzip(start)) yield* through(whole, createGunzip({ chunkSize }));
+    else if (isZstd(start)) yield* through(zstdFrames(whole), createZstdDecompress({ chunkSize }));
+    else yield* whole;
   } finally {
     await chunks.return?.();
   }
+}
+
+function isGzip(start: Buffer): boolean {
+  return start.length >= 2 && start.readUInt16BE() === 0x1f8b;
 }
 
 async function* rest(start: Uint8Array, chunks: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {

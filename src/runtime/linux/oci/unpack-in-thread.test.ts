@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
 import { sha256, stores, tarOf } from "../../../../test/harness/images/image-archives.ts";
@@ -89,13 +89,20 @@ test("a thread refuses what is refused without one, ends, and leaves nothing", a
     expect(at.sessions(), what).toBe(1);
     await nothingLeft(at);
   }
+});
+
+test.each([
+  ["gzip", (tar: Buffer) => gzipSync(tar)],
+  ["frames of zstd", (tar: Buffer) => Buffer.concat(halves(tar).map((half) => zstdCompressSync(half)))],
+])("a thread that unpacks a bomb of %s is ended, and leaves nothing", async (_, packed) => {
+  const registry = await new TestRegistry().listen();
   const at = await threadedStore();
   // The zeros are in the last piece of the blob, so the download is over when they come.
   const bomb = await tarOf([
     { name: "random", content: randomBytes(4 << 20).toString("hex") },
     { name: "zeros", content: "\0".repeat(80 << 20) },
   ]);
-  registry.image("v1", [bomb]);
+  registry.image("v1", [bomb], { packed });
   let isHere = false;
   const requireRoom = () => {
     if (isHere) throw new Error("no room");
@@ -107,6 +114,10 @@ test("a thread refuses what is refused without one, ends, and leaves nothing", a
   expect(at.sessions()).toBe(1);
   await nothingLeft(at);
 });
+
+function halves(bytes: Buffer): [Buffer, Buffer] {
+  return [bytes.subarray(0, bytes.length / 2), bytes.subarray(bytes.length / 2)];
+}
 
 /** an image whose config names another tar than its layer has */
 function lie(registry: TestRegistry, layer: Buffer, diffId: string): void {

@@ -37,7 +37,7 @@ async function pulledFiles(registry: TestRegistry): Promise<string> {
 
 const shell: Member = { name: "bin/sh", content: "shell", mode: 0o755 };
 
-test("a layer in chunks of any length arrives whole, through the one buffer of its connection", async () => {
+test("a layer in chunks of any length arrives whole", async () => {
   const registry = await new TestRegistry().listen();
   const content = randomBytes(3 << 20).toString("latin1");
   registry.image("v1", [await tarOf([shell, { name: "data", content: Buffer.from(content, "latin1") }])]);
