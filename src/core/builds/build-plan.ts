@@ -32,9 +32,12 @@ export interface ImageSettings {
   entrypoint: string[];
   command: string[];
   ports: string[];
+  volumes: string[];
   labels: Record<string, string>;
   stopSignal?: string | undefined;
   shell?: string[] | undefined;
+  /** instructions of the image for stages that begin with it; no built image has them */
+  onBuild?: string[] | undefined;
   start?: StartCommand | undefined;
 }
 

@@ -37,7 +37,7 @@ function builds(registry: Partial<Pick<Images, "pull">> = {}): Builds {
 
 /** a plan without steps, whose output is longer than what may wait for a slow caller */
 function talkative(): BuildPlan {
-  const settings = { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], labels: {} };
+  const settings = { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };
   const notes = Array.from({ length: 1000 }, () => "note");
   return { stages: [{ name: "0", base: "scratch", steps: [], settings }], target: 0, notes };
 }

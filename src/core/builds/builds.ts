@@ -326,7 +326,7 @@ export class Builds {
   #newImage(owner: string, name: string, plan: BuildPlan): NewImage {
     const stage = plan.stages[plan.target];
     if (!stage) throw new SandkeepError("internal", "Cannot build the image: its plan has no target");
-    const { env, user, cwd, entrypoint, command, ports, labels, stopSignal, shell, start } = stage.settings;
+    const { env, user, cwd, entrypoint, command, ports, volumes, labels, stopSignal, shell, start } = stage.settings;
     const at = this.#context.now();
     const history = neededStages({ stages: plan.stages, target: plan.target })
       .filter((index) => index === plan.target)
@@ -349,6 +349,7 @@ export class Builds {
         entrypoint,
         command,
         ports,
+        volumes,
         labels,
         ...(stopSignal !== undefined && { stopSignal }),
         ...(shell && { shell }),
@@ -388,9 +389,11 @@ function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
     entrypoint: config?.entrypoint ?? [],
     command: config?.command ?? [],
     ports: config?.ports ?? [],
+    volumes: config?.volumes ?? [],
     labels: config?.labels ?? {},
     stopSignal: config?.stopSignal,
     shell: config?.shell,
+    onBuild: config?.onBuild,
     start: config?.start,
   };
 }

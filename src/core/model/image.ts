@@ -17,6 +17,8 @@ export interface ImageConfig {
   stopSignal?: string | undefined;
   /** shell of a build's commands */
   shell?: string[] | undefined;
+  /** instructions for builds that begin with it, as its maker wrote them */
+  onBuild?: string[] | undefined;
   /** what a sandbox starts when it boots */
   start?: StartCommand | undefined;
   author?: string | undefined;

@@ -212,8 +212,8 @@ test("unsupported instructions and missing images are refused before anything ru
     const response = await post("", await tarOf({ Dockerfile: text }));
     return `${response.status} ${await sentenceOf(response)}`;
   };
-  expect(await refused("FROM host\nVOLUME /x")).toBe(
-    "400 Cannot build from the Dockerfile: line 2: VOLUME is not supported",
+  expect(await refused("FROM host\nHEALTHCHECK CMD x")).toBe(
+    "400 Cannot build from the Dockerfile: line 2: HEALTHCHECK is not supported",
   );
   expect(await refused("FROM nowhere:1\nRUN x")).toBe(
     '400 Invalid request: image "nowhere:1" is not here. Pull it with `sandkeep image pull nowhere:1`, or import it with `sandkeep image import`.',

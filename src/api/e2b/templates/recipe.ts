@@ -52,6 +52,7 @@ function planOf(base: RecipeBase, steps: readonly Step[], image: ImageSettings):
     env: { ...image.env },
     labels: { ...image.labels },
     ports: [...image.ports],
+    volumes: [...image.volumes],
     ...(!base.inherits && { ...plain, entrypoint: [], command: [], start: undefined }),
   };
   const planner = new StepPlanner(settings);

@@ -91,6 +91,9 @@ test("an image keeps the settings of its base unless its stage changes them", ()
     ports: ["80/tcp", "53/udp"],
     stopSignal: "SIGQUIT",
   });
+  const volumes = plan('FROM a\nENV D=/data\nVOLUME $D /x\nVOLUME ["/x", "/a b"]');
+  expect(volumes.stages[0]?.settings.volumes).toEqual(["/data", "/x", "/a b"]);
+  expect(volumes.notes).toEqual(["VOLUME is on record only: a sandbox keeps these directories with its other files"]);
   const other = plan('FROM a\nUSER 10:20\nWORKDIR sub\nSHELL ["/bin/bash", "-ec"]\nENTRYPOINT run it\nWORKDIR ../b')
     .stages[0];
   expect(other?.settings).toMatchObject({
@@ -100,6 +103,14 @@ test("an image keeps the settings of its base unless its stage changes them", ()
     command: [],
   });
   expect(plan('FROM a\nCMD ["x"]\nENTRYPOINT ["y"]').stages[0]?.settings).toMatchObject({ command: ["x"] });
+});
+
+test("a stage of an image with ONBUILD is refused, unless the target does not need it", () => {
+  const file = (target: string) =>
+    readDockerfile("FROM a AS x\nFROM scratch AS y", { buildArgs: {}, platform: "linux/amd64", target });
+  const images = new Map([["a", { ...base, onBuild: ["COPY . /src"] }]]);
+  expect(() => file("x").plan(images)).toThrow("line 1: the image has ONBUILD COPY . /src, which is not supported");
+  expect(file("y").plan(images).stages).toHaveLength(2);
 });
 
 test("RUN takes shell lines, lists and heredocs, as the stage's user and in its directory", () => {
@@ -157,7 +168,7 @@ two`) as CopyAction[];
 });
 
 test.each([
-  ["FROM a\nRUN x\nVOLUME /x", "line 3: VOLUME is not supported"],
+  ["FROM a\nRUN x\nVOLUME []", "line 3: VOLUME needs directories"],
   ["FROM a\nHEALTHCHECK NONE", "line 2: HEALTHCHECK is not supported"],
   ["FROM a\nONBUILD RUN x", "line 2: ONBUILD is not supported"],
   ["FROM a\n\nRUN --mount=type=cache,target=/c x", "line 3: RUN --mount is not supported"],
@@ -201,7 +212,7 @@ test("a hostile text takes no long time", () => {
     `RUN <<A\n${"x\n".repeat(30_000)}A`,
     `RUN ${"a\\\n".repeat(20_000)}b`,
   ]) {
-    expect(() => plan(`FROM a\n${text}\nVOLUME x`)).toThrow("Cannot build");
+    expect(() => plan(`FROM a\n${text}\nONBUILD x`)).toThrow("Cannot build");
   }
   expect(() => plan(`FROM a\n${"#".repeat(70_000)}`)).toThrow("longer than 65536");
 });

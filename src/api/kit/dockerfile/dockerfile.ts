@@ -10,7 +10,6 @@ import type {
   BuildStep,
   CopyAction,
   ImageSettings,
-  StageBase,
 } from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
 import { type Instruction, type Keyword, wrongAt } from "./instructions.ts";
@@ -48,7 +47,7 @@ const proxies = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROX
 ]);
 
 export function emptySettings(): ImageSettings {
-  return { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], labels: {} };
+  return { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };
 }
 
 function planOf(outline: Outline, images: ReadonlyMap<string, ImageSettings>): BuildPlan {
@@ -57,24 +56,31 @@ function planOf(outline: Outline, images: ReadonlyMap<string, ImageSettings>): B
   const stages = outline.stages.map((stage, index): BuildStage => {
     const name = stage.name ?? String(index);
     if (!outline.needed.has(index)) return { name, base: stage.base, steps: [], settings: emptySettings() };
-    const planner = new StagePlanner(outline, index, baseSettings(stage.base, images, results), used);
+    const planner = new StagePlanner(outline, index, baseSettings(stage, images, results), used);
     const steps = stage.instructions.map((instruction) => located(instruction, () => planner.step(instruction)));
     results.set(index, planner.settings);
     return { name, base: stage.base, steps, settings: planner.settings };
   });
   const unused = Object.keys(outline.options.buildArgs).filter((name) => !used.has(name));
   const notes = unused.map((name) => `The build argument "${name}" was given, and no ARG has that name`);
+  const hasVolumes = stages.some((_, index) => {
+    return outline.needed.has(index) && outline.stages[index]?.instructions.some(({ keyword }) => keyword === "VOLUME");
+  });
+  if (hasVolumes) notes.push("VOLUME is on record only: a sandbox keeps these directories with its other files");
   return { stages, target: outline.target, notes };
 }
 
 function baseSettings(
-  base: StageBase,
+  { base, line }: StageOutline,
   images: ReadonlyMap<string, ImageSettings>,
   stages: ReadonlyMap<number, ImageSettings>,
 ): ImageSettings {
   const found = base === "scratch" ? undefined : "stage" in base ? stages.get(base.stage) : images.get(base.image);
-  const settings = found ?? emptySettings();
-  return { ...settings, env: { ...settings.env }, labels: { ...settings.labels }, ports: [...settings.ports] };
+  const { onBuild = [], ...settings } = found ?? emptySettings();
+  const [first = ""] = onBuild;
+  if (onBuild.length > 0) throw wrongAt(line, `the image has ONBUILD ${first.slice(0, 100)}, which is not supported`);
+  const { env, labels, ports, volumes } = settings;
+  return { ...settings, env: { ...env }, labels: { ...labels }, ports: [...ports], volumes: [...volumes] };
 }
 
 /** Reads the instructions of one stage in their order. */
@@ -177,6 +183,13 @@ class StagePlanner {
         const full = port.includes("/") ? port.toLowerCase() : `${port}/tcp`;
         if (!this.settings.ports.includes(full)) this.settings.ports.push(full);
       }
+      return setting;
+    },
+    VOLUME: ({ content, line }) => {
+      const words = jsonList(content) ?? splitWords(content, this.#outline.escapeMark);
+      const paths = words.map((word) => absolutePath("/", this.#word(word)));
+      if (paths.length === 0 || paths.includes("/")) throw wrongAt(line, "VOLUME needs directories");
+      this.settings.volumes = [...new Set([...this.settings.volumes, ...paths])];
       return setting;
     },
     SHELL: ({ content, line }) => {

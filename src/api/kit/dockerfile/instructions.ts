@@ -52,12 +52,13 @@ const flagsOf = {
   CMD: [],
   EXPOSE: [],
   LABEL: [],
+  VOLUME: [],
   SHELL: [],
   STOPSIGNAL: [],
   MAINTAINER: [],
 } satisfies Record<string, string[]>;
 
-const refused = ["VOLUME", "HEALTHCHECK", "ONBUILD"];
+const refused = ["HEALTHCHECK", "ONBUILD"];
 
 export function readInstructions(text: string): InstructionList {
   if (text.length > longestText) throw wrong(`it is longer than ${longestText} characters`);

@@ -161,7 +161,8 @@ const architecture = process.arch === "arm64" ? "arm64" : "amd64";
 function configOf(image: ImageRecord, diffId: string): object {
   const { env, user, cwd, config, createdAt } = image;
   const said: Partial<ImageConfig> = config ?? {};
-  const { entrypoint = [], command = [], ports = [], volumes = [], labels = {}, stopSignal, shell, author } = said;
+  const { entrypoint = [], command = [], ports = [], volumes = [], labels = {}, stopSignal, shell } = said;
+  const { author, onBuild } = said;
   const keys = (names: string[]) => Object.fromEntries(names.map((name) => [name, {}]));
   return {
     created: new Date(createdAt).toISOString(),
@@ -179,6 +180,7 @@ function configOf(image: ImageRecord, diffId: string): object {
       ...(Object.keys(labels).length > 0 && { Labels: labels }),
       ...(stopSignal !== undefined && { StopSignal: stopSignal }),
       ...(shell && { Shell: shell }),
+      ...(onBuild && { OnBuild: onBuild }),
     },
     rootfs: { type: "layers", diff_ids: [`sha256:${diffId}`] },
     // Tools expect as many entries with files as there are layers.

@@ -109,6 +109,8 @@ test("an exported image is imported with its modes, owners, attributes and hard 
     labels: { a: "b" },
     ports: ["80/tcp"],
     stopSignal: "TERM",
+    volumes: ["/data"],
+    onBuild: ["COPY . /src"],
   };
   const key = await builds.keep(step, await snapshotIn(at, builds));
   const image = await builds.publish(key, { ...named, config });
@@ -122,6 +124,8 @@ test("an exported image is imported with its modes, owners, attributes and hard 
     labels: { a: "b" },
     ports: ["80/tcp"],
     stopSignal: "TERM",
+    volumes: ["/data"],
+    onBuild: ["COPY . /src"],
   });
   expect(again.env.A).toBe("b");
   const dump = async (base: string | undefined) => {

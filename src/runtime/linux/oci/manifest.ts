@@ -77,6 +77,7 @@ export function readConfig(content: Buffer): ReadConfig {
       labels: config?.Labels ?? {},
       ...(config?.StopSignal && { stopSignal: config.StopSignal }),
       ...(config?.Shell && { shell: config.Shell }),
+      ...(config?.OnBuild?.length && { onBuild: config.OnBuild }),
       ...(author && { author }),
       ...timeOf("builtAt", created),
       history: (history ?? []).map((step) => ({
@@ -127,6 +128,7 @@ const configFile = z.object({
       Entrypoint: words.nullish(),
       Cmd: words.nullish(),
       Shell: words.nullish(),
+      OnBuild: words.nullish(),
       ExposedPorts: z.record(z.string(), z.unknown()).nullish(),
       Volumes: z.record(z.string(), z.unknown()).nullish(),
       Labels: z.record(z.string(), longText).nullish(),
