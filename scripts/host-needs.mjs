@@ -81,6 +81,7 @@ export const hostNeeds = [
   { command: "chromium", package: "chromium", why: "opens the dashboard in tests", when: "test" },
   { command: "skopeo", package: "skopeo", why: "pushes images to a registry for tests", when: "test" },
   { command: "umoci", package: "umoci", why: "makes images for tests", when: "test" },
+  { command: "setcap", package: "libcap2-bin", why: "makes files with capabilities for tests", when: "test" },
   { command: "pzstd", package: "zstd", why: "writes layers of many frames for tests", when: "test" },
   { file: "/bin/busybox", package: "busybox-static", why: "is the only program in images for tests", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },

@@ -172,7 +172,7 @@ function stringAt(block: Buffer, at: number, length: number): string {
   return block.toString("latin1", at, end < 0 || end > at + length ? at + length : end);
 }
 
-function numberAt(block: Buffer, at: number, length: number): number {
+export function numberAt(block: Buffer, at: number, length: number): number {
   const first = block[at] ?? 0;
   if ((first & 0x80) !== 0) return binaryAt(block, at, length);
   const digits =

@@ -10,12 +10,13 @@ import {
   type TarMember,
   type TarType,
 } from "./header.ts";
+import { checkSparse, oldSparseMap, paxSparseMap, type SparseMap, withHoles } from "./sparse.ts";
 
 export interface ReadMember extends Omit<TarMember, "type"> {
   /** undefined if no program of today makes it */
   type: TarType | undefined;
-  /** whether a file's content leaves out its holes */
-  isSparse: boolean;
+  /** bytes of a file that are in no place of the tar, because they are holes; undefined if it is not sparse */
+  holes: number | undefined;
   /** where its content begins in the tar */
   start: number;
   /** the content, to be read before the next member; what is not read is skipped */
@@ -35,16 +36,19 @@ export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerato
       if (member === "end") return;
       zeros = member === "zeros" ? zeros + 1 : 0;
       if (member === "zeros") continue;
-      let left = member.size;
-      const contents = async function* () {
-        while (left > 0) {
-          const piece = await input.some(left);
-          left -= piece.length;
-          yield piece;
-        }
+      const { sparse, stored, ...facts } = member;
+      let left = stored;
+      const some = async (most: number) => {
+        const piece = await input.some(most);
+        left -= piece.length;
+        return piece;
       };
-      const over = (blockLength - (member.size % blockLength)) % blockLength;
-      yield { ...member, contents };
+      const contents = async function* () {
+        if (sparse) return yield* withHoles(sparse, some);
+        while (left > 0) yield await some(left);
+      };
+      const over = (blockLength - (stored % blockLength)) % blockLength;
+      yield { ...facts, contents };
       await input.skip(left + over);
     }
     await input.drain();
@@ -63,7 +67,13 @@ const attributePrefixes = ["LIBARCHIVE.xattr.", "SCHILY.xattr."] as const;
 
 type Records = Map<string, Buffer>;
 
-async function nextMember(input: Input, shared: Records): Promise<Omit<ReadMember, "contents"> | "zeros" | "end"> {
+type PlacedMember = Omit<ReadMember, "contents"> & {
+  /** bytes of its content in the tar */
+  stored: number;
+  sparse?: SparseMap;
+};
+
+async function nextMember(input: Input, shared: Records): Promise<PlacedMember | "zeros" | "end"> {
   const own: Records = new Map();
   let isInside = false;
   for (;;) {
@@ -74,8 +84,10 @@ async function nextMember(input: Input, shared: Records): Promise<Omit<ReadMembe
       if (isInside) throw new TarError("an extended header has no member");
       return "zeros";
     }
-    if (!isExtra(header))
-      return memberOf(header, own.size === 0 ? shared : new Map([...shared, ...own]), input.position);
+    if (!isExtra(header)) {
+      const member = memberOf(header, own.size === 0 ? shared : new Map([...shared, ...own]));
+      return placed(input, member, { letter: header.letter, block, own });
+    }
     isInside = header.type !== "global-records";
     if (header.size > (isInside ? largestExtra : largestShared)) throw new TarError("an extended header is too long");
     const content = await input.exactly(header.size);
@@ -83,6 +95,7 @@ async function nextMember(input: Input, shared: Records): Promise<Omit<ReadMembe
     if (header.type === "long-name") own.set("path", untilZero(content));
     else if (header.type === "long-target") own.set("linkpath", untilZero(content));
     else for (const [key, value] of parseRecords(content)) (isInside ? own : shared).set(key, Buffer.from(value));
+    if ([...shared.keys()].some(isSparseKey)) throw new TarError("it has the map of a sparse file for all members");
     if (shared.size > mostShared) throw new TarError("it has too many records for all members");
   }
 }
@@ -91,8 +104,37 @@ function isExtra({ type }: RawHeader): boolean {
   return type === "records" || type === "global-records" || type === "long-name" || type === "long-target";
 }
 
-function memberOf(header: RawHeader, records: Records, start: number): Omit<ReadMember, "contents"> {
-  const { letter, ...facts } = header;
+function isSparseKey(key: string): boolean {
+  return key.startsWith("GNU.sparse.");
+}
+
+/** a member whose content is read next; the map of a sparse one is read here */
+async function placed(
+  input: Input,
+  member: ReturnType<typeof memberOf>,
+  { letter, block, own }: { letter: string; block: Buffer; own: Records },
+): Promise<PlacedMember> {
+  const isOld = letter === "S";
+  const isPax = [...own.keys()].some(isSparseKey);
+  if (!isOld && !(isPax && member.type === "file")) {
+    return { ...member, holes: undefined, stored: member.size, start: input.position };
+  }
+  const before = input.position;
+  const take = (length: number) => input.exactly(length);
+  const sparse = await (isOld ? oldSparseMap(block, take) : paxSparseMap(own, take));
+  // The blocks of the old format do not count as content.
+  const stored = member.size - (isOld ? 0 : input.position - before);
+  checkSparse(sparse, stored);
+  const name = own.get("GNU.sparse.name")?.toString("latin1") ?? member.name;
+  const { size } = sparse;
+  return {
+    ...{ ...member, name: withoutNul(name), type: "file", size, holes: size - stored },
+    ...{ stored, sparse, start: input.position },
+  };
+}
+
+function memberOf(header: RawHeader, records: Records): Omit<ReadMember, "contents" | "start" | "holes"> {
+  const { letter: _, ...facts } = header;
   // Not an extra one, as isExtra() has looked.
   const type = header.type as TarType | undefined;
   const text = (key: string) => {
@@ -120,8 +162,6 @@ function memberOf(header: RawHeader, records: Records, start: number): Omit<Read
     gid: number("gid") ?? facts.gid,
     modifiedAt: seconds === undefined ? facts.modifiedAt : seconds * 1000,
     attributes: attributesIn(records),
-    isSparse: letter === "S" || [...records.keys()].some((key) => key.startsWith("GNU.sparse.")),
-    start,
   };
 }
 

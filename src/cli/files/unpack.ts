@@ -32,8 +32,8 @@ export async function unpack(tar: AsyncIterable<Uint8Array>, directory: string):
 }
 
 async function write(member: ReadMember, path: string, root: string): Promise<boolean> {
-  const { type, target, mode, modifiedAt, isSparse } = member;
-  if (isSparse) return false;
+  const { type, target, mode, modifiedAt, holes } = member;
+  if (holes !== undefined) return false;
   if (type === "symlink") {
     await removeFile(path);
     await symlink(bytesOf(target), bytesOf(path));

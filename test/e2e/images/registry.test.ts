@@ -67,6 +67,8 @@ test("several creates at once boot from an image that is pulled on demand, once"
   expect(await output(first, "sh", "-c", "id -un; pwd; echo $GREETING; cat /data/upper; ls /data")).toBe(
     "worker\n/data\nhello world\nupper\nupper\n",
   );
+  // The capability of a file holds for a user without one.
+  expect(await output(first, "sh", "-c", "cd /tmp; echo > mine; /bin/chown 7:8 mine; ls -ln mine")).toMatch(/ 7 +8 /);
   // busybox has no bash: the error has a code, and its sentence names bash.
   const missing = await first?.runCommand("bash", ["-c", "true"]).catch((error: unknown) => error);
   expect(JSON.stringify(missing, Object.getOwnPropertyNames(missing))).toMatch(
@@ -192,6 +194,8 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
     await copyFile("/bin/busybox", join(root, "bin/busybox"));
     for (const name of ["sh", "cat", "id", "ls", "echo", "pwd", "sleep"])
       await symlink("busybox", join(root, "bin", name));
+    await copyFile("/bin/busybox", join(root, "bin/chown"));
+    await run("setcap", ["cap_chown+ep", join(root, "bin/chown")]);
     await writeFile(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nworker:x:1234:1234::/data:/bin/sh\n");
     await writeFile(join(root, "data/lower"), "lower\n");
   });

@@ -302,7 +302,7 @@ async function nodeOf(member: ReadMember, nodes: Map<string, Node>, contents: Co
     return { ...node };
   }
   if (type !== "file") return undefined;
-  if (member.isSparse) throw refusal(`"${shown(name)}" is a sparse file`);
+  if (member.holes !== undefined) throw refusal(`"${shown(name)}" is a sparse file`);
   const hash = createHash("sha256");
   const start = contents.length;
   for await (const chunk of member.contents()) {

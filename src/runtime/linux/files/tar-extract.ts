@@ -29,6 +29,8 @@ export interface ExtractOptions {
   oci?: boolean;
   /** with `oci`: the directory holds the layers below already, so whiteouts delete their files */
   onto?: boolean;
+  /** called with the bytes of a sparse file's holes, which are written as zeros; without it such files are refused */
+  takeHoles?: (count: number) => void;
   /** with `layer`: the most members it may have */
   mostMembers?: number;
   /** on a connection of root: the owner of everything that is made, parent directories included */
@@ -88,6 +90,7 @@ class Target {
   readonly #mode: number | undefined;
   readonly #as: string | undefined;
   readonly #leaveOut: ExtractOptions["leaveOut"];
+  readonly #takeHoles: ExtractOptions["takeHoles"];
   readonly #answers = new Answers(inFlight);
   /** names of the archive's symlinks */
   readonly #symlinks = new Set<string>();
@@ -112,6 +115,7 @@ class Target {
     this.#mode = options.mode;
     this.#as = options.as === undefined ? undefined : byteString(options.as);
     this.#leaveOut = options.leaveOut;
+    this.#takeHoles = options.takeHoles;
   }
 
   /** makes the directory itself */
@@ -151,6 +155,10 @@ class Target {
 
   async #file(name: string, member: ReadMember): Promise<void> {
     if (name === "") throw refusal(member.name, "it has no name");
+    if (member.holes !== undefined) {
+      if (!this.#takeHoles) throw refusal(member.name, "sparse files are not supported");
+      this.#takeHoles(member.holes);
+    }
     const path = this.#path(name);
     this.#symlinks.delete(name);
     if (this.#forOwner) await this.#makeWay(this.#whole(parentOf(name)));

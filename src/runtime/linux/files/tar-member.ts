@@ -12,7 +12,6 @@ const latestTime = 8_640_000_000_000_000;
 export function kindOf(member: ReadMember): TarType {
   // Before POSIX a directory was a file whose name ended in a slash.
   if (member.type === "file" && member.name.endsWith("/")) return "directory";
-  if (member.isSparse) throw refusal(member.name, "sparse files are not supported");
   if (!member.type) throw refusal(member.name, "its type is not supported");
   return member.type;
 }

@@ -123,7 +123,9 @@ async function placesIn(file: FileHandle): Promise<Map<string, Place>> {
   return places;
 }
 
-function placeOf({ type, size, start, target }: ReadMember, name: string): Place | undefined {
+function placeOf({ type, size, start, target, holes }: ReadMember, name: string): Place | undefined {
+  // No tool writes blobs with holes.
+  if (holes !== undefined) return undefined;
   if (type === "file") return { start, size };
   if (type === "link") return { link: shownText(target) };
   if (type === "symlink") return { link: join(name, "..", shownText(target)) };

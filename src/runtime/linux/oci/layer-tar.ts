@@ -36,7 +36,8 @@ export async function unpackTar(
   const { tar, check } = checkedTar(layer, source, limits);
   const devices = new Devices();
   const { leaveOut } = devices;
-  await extractTar(files, "/", tar, { layer: true, oci: true, isPlain: true, onto, leaveOut, mostMembers });
+  const takeHoles = (count: number) => limits.take(count);
+  await extractTar(files, "/", tar, { layer: true, oci: true, isPlain: true, onto, leaveOut, mostMembers, takeHoles });
   return { size: check(), devices: devices.count };
 }
 

@@ -105,6 +105,7 @@ export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array
       layer: true,
       isPlain: true,
       leaveOut: devices.leaveOut,
+      takeHoles: (count) => bytes.take(count),
       mostMembers,
     });
     reportDevices(devices.count, job.progress);
