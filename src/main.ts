@@ -132,6 +132,10 @@ const otherCommands: Record<string, Listed> = {
     summary: "create, list and delete keys, with or without limits",
     load: async () => (await import("./cli/commands/key.ts")).keyCommand,
   },
+  webhook: {
+    summary: "send events to your server, and list what was sent",
+    load: async () => (await import("./cli/commands/webhook.ts")).webhookCommand,
+  },
   audit: {
     summary: "list who changed what",
     load: async () => (await import("./cli/commands/audit.ts")).auditCommand,
@@ -265,8 +269,12 @@ async function runNamed(name: string, args: string[], printed = print): Promise<
     const hint = otherCommand(name, [...Object.keys(commands), "help"]);
     throw new CliError(`Cannot do "${name}": there is no such command`, hint);
   }
-  const environment = command.isLocal ? process.env : await chosenDaemon(args);
-  return (await command.load())(args, surroundings(environment, printed));
+  // Both are loaded at the same time.
+  const [execute, environment] = await Promise.all([
+    command.load(),
+    command.isLocal ? process.env : chosenDaemon(args),
+  ]);
+  return execute(args, surroundings(environment, printed));
 }
 
 /** what every command gets */

@@ -1,9 +1,10 @@
 /** The words after a command, such as `ls` in `sandkeep key ls`: other words for them, and which was probably meant. */
 
 import { didYouMean } from "../base/similar.ts";
+import { CliError } from "./errors.ts";
 
 /** words that mean the same in every command */
-const synonyms: Record<string, string> = { list: "ls", delete: "rm", remove: "rm" };
+const synonyms: Record<string, string> = { list: "ls", add: "create", delete: "rm", remove: "rm" };
 
 /** words of other tools, and what to write instead of them */
 const otherWords: Record<string, string> = {
@@ -39,6 +40,21 @@ export function unknownVerb(command: string, given: string, known: string[]): st
   const all = [...known, ...Object.keys(synonyms).filter((word) => known.includes(verbOf(word)))];
   const meant = didYouMean(given, all);
   return `Cannot do "${command} ${given}": there is no such command${meant === "" ? "" : `. ${meant}`}`;
+}
+
+/** the first word of a command and the names after it; `verbs` says how many names each word takes */
+export function verbAndNames<V extends string>(
+  command: string,
+  [given = "", ...names]: string[],
+  verbs: Record<V, number>,
+  usage: string,
+): { verb: V; names: string[] } {
+  const known = Object.keys(verbs) as V[];
+  const verb = known.find((each) => each === verbOf(given));
+  if (verb === undefined) throw new CliError(`${unknownVerb(command, given, known)}\n\n${usage.trimEnd()}`);
+  if (names.length !== verbs[verb])
+    throw new CliError(`Cannot do "${command} ${given}": it takes ${namesInWords(verbs[verb])}\n\n${usage.trimEnd()}`);
+  return { verb, names };
 }
 
 /** how many names a word takes, in words */

@@ -10,7 +10,7 @@ import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, printTable } from "../print/table.ts";
 import { bytesOf } from "../units.ts";
-import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
+import { verbAndNames } from "../verbs.ts";
 
 export const driveUsage = `Usage: sandkeep drive ls [options]
        sandkeep drive create [--size <size>] [options] <name>
@@ -28,18 +28,12 @@ Example:
 `;
 
 /** how many names each takes */
-const verbs: Record<string, number> = { ls: 0, create: 1, resize: 1, fork: 2, rm: 1 };
+const verbs = { ls: 0, create: 1, resize: 1, fork: 2, rm: 1 };
 
 export async function driveCommand(args: string[], context: CommandContext): Promise<undefined> {
   const { values, positionals } = readArgs(args, driveUsage, { size: { type: "string" }, ...daemonOptions });
   if (values.help) return showUsage(driveUsage, context);
-  const [given = "", ...names] = positionals;
-  const verb = verbOf(given);
-  const count = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (count === undefined)
-    throw new CliError(`${unknownVerb("drive", given, Object.keys(verbs))}\n\n${driveUsage.trimEnd()}`);
-  if (names.length !== count)
-    throw new CliError(`Cannot do "drive ${given}": it takes ${namesInWords(count)}\n\n${driveUsage.trimEnd()}`);
+  const { verb, names } = verbAndNames("drive", positionals, verbs, driveUsage);
   const maxSize = values.size === undefined ? undefined : bytesOf("--size", values.size);
   const daemon = new Daemon(values, context);
   const { client, scope: query } = daemon;

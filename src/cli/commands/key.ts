@@ -4,7 +4,7 @@ import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
-import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
+import { verbAndNames } from "../verbs.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
        sandkeep key ls
@@ -46,7 +46,7 @@ const options = {
 } as const;
 
 /** how many names each takes */
-const verbs: Record<string, number> = { create: 1, ls: 0, rm: 1 };
+const verbs = { create: 1, ls: 0, rm: 1 };
 
 // docs/keys.md defines the daemon's answers.
 interface Key {
@@ -64,15 +64,10 @@ interface Key {
 export async function keyCommand(args: string[], context: KeyContext): Promise<void> {
   const { values, positionals } = readArgs(args, keyUsage, options);
   if (values.help) return context.print(keyUsage.trimEnd());
-  const [given = "", name, ...rest] = positionals;
-  const verb = verbOf(given);
-  const names = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (names === undefined) {
-    throw new CliError(`${unknownVerb("key", given, Object.keys(verbs))}\n\n${keyUsage.trimEnd()}`);
-  }
-  if ((name === undefined ? 0 : 1 + rest.length) !== names) {
-    throw new CliError(`Cannot do "key ${given}": it takes ${namesInWords(names)}\n\n${keyUsage.trimEnd()}`);
-  }
+  const {
+    verb,
+    names: [name = ""],
+  } = verbAndNames("key", positionals, verbs, keyUsage);
   const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf(values.expires);
   const client = new Client({
     url: daemonUrl(values, context),
@@ -83,7 +78,7 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
     return void (await client.call(
       `delete the key "${name}"`,
       "DELETE",
-      `/sandkeep/v1/keys/${encodeURIComponent(name ?? "")}`,
+      `/sandkeep/v1/keys/${encodeURIComponent(name)}`,
     ));
   const { key, secret } = (await client.call(`make the key "${name}"`, "POST", "/sandkeep/v1/keys", {
     name,

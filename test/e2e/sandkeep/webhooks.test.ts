@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { root } from "../../harness/harness.ts";
+import { Cli } from "./cli.ts";
 import { DocumentClient, type Sent } from "./document.ts";
 
 const daemon = daemonOfFile({ SANDKEEP_WEBHOOK_ALLOW: "127.0.0.0/8" });
@@ -191,4 +192,45 @@ test("a read-only key, a key with a policy ceiling and another team change no we
     expect([id, (await api.send(id, { params, query })).status]).toEqual([id, 404]);
   }
   await call("deleteWebhook");
+});
+
+test("the command line makes, tests, lists, disables and deletes a webhook", async () => {
+  const cli = new Cli(daemon);
+  const made = await cli.run(["webhook", "add", "--events", "drive.created, snapshot", `${base}/cli`]);
+  const [, id = ""] = /^sandkeep: Made (wh_\w+); its secret is not shown again:\n$/.exec(made.stderr) ?? [];
+  const secret = made.stdout.trim();
+  expect(secret).toMatch(/^whsec_/);
+  const listed = await cli.run(["webhook", "ls"]);
+  expect(listed.stdout).toMatch(/^ID +URL +STATE +EVENTS +AGE\n/);
+  expect(listed.stdout).toMatch(new RegExp(`^${id} +${base}/cli +enabled +drive.created,snapshot +\\d+s$`, "m"));
+
+  const tested = await cli.run(["webhook", "test", id]);
+  expect(tested).toMatchObject({ code: 0, stderr: "" });
+  const [, message = ""] = /^Sent (msg_\w+): the receiver answered 204\n$/.exec(tested.stdout) ?? [];
+  expect(at("/cli").map(({ headers, body }) => verified(secret, headers, body).type)).toEqual(["webhook.test"]);
+  answer = () => ({ status: 500 });
+  expect(await cli.run(["webhook", "redeliver", id, message])).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: expect.stringMatching(new RegExp(`^sandkeep: Cannot deliver ${message}: The receiver answered 500\n$`)),
+  });
+  expect((await cli.run(["webhook", "deliveries", id, "--limit", "1"])).stdout).toMatch(
+    /^ID +TYPE +STATE +ATTEMPTS +STATUS +AGE +NEXT IN +REASON\nmsg_\w+ +webhook\.test +\w+ +2 +500 +\d+s +.+\n$/,
+  );
+  expect(await cli.json(["webhook", "deliveries", id])).toMatchObject([{ id: message, attempts: 2, status: 500 }]);
+
+  expect(await cli.json(["webhook", "disable", id])).toMatchObject({ id, enabled: false });
+  expect((await cli.run(["webhook", "ls"])).stdout).toMatch(new RegExp(`^${id} +\\S+ +disabled `, "m"));
+  expect((await cli.run(["webhook", "enable", id])).stdout).toBe(`${id}\n`);
+  const { secret: rotated } = await cli.json(["webhook", "rotate", id]);
+  expect(rotated).not.toBe(secret);
+  expect(await cli.run(["webhook", "rm", id])).toEqual({ code: 0, stdout: `${id}\n`, stderr: "" });
+  expect(await cli.run(["webhook", "test", id])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(new RegExp(`^sandkeep: Cannot test the webhook "${id}": `)),
+  });
+  expect((await cli.run(["webhook", "create", "--events", "nothing", base])).stderr).toMatch(
+    new RegExp(`^sandkeep: Cannot send events to "${base}": `),
+  );
+  expect((await cli.run(["webhook", "ls", "--limit", "3"])).stderr).toMatch(/^sandkeep: Cannot use --limit with/);
 });
