@@ -9,13 +9,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { TestDaemon } from "../test/harness/daemon.ts";
 import { processesOf } from "../test/harness/linux-host.ts";
 import { cpuTime } from "./cpu-time.ts";
+import { callers, machineSpeed, scaledVerdict, shared, speedInWords } from "./machine-speed.ts";
 import { interleaved, median, quantile, type Subject, table, timed, verdict } from "./measure.ts";
 import { host } from "./peers.ts";
 import { RawClient } from "./raw-client.ts";
 
 const sandboxes = "/api/v2/sandboxes";
 const echo = { command: "echo", args: ["hi"], env: {}, sudo: false, wait: true, logs: true };
-const callers = 8;
 
 interface Made {
   name: string;
@@ -47,11 +47,13 @@ export async function benchRaw(daemon: TestDaemon): Promise<string> {
   const creates = await interleaved([createSubject(client)], 40);
   await remove(client, made);
   client.close();
+  const speed = await machineSpeed();
   const [command, creation] = [quick[2]?.samples ?? [], creates[0]?.samples ?? []];
   return [
     table("raw HTTP on an open connection", [...quick, ...creates], "spawn, no isolation"),
-    verdict("create over raw HTTP", median(creation), 3, "ms"),
-    verdict("command over raw HTTP", median(command), 1.8, "ms"),
+    speedInWords(speed),
+    scaledVerdict(speed, "create over raw HTTP", median(creation), 3, "ms"),
+    scaledVerdict(speed, "command over raw HTTP", median(command), 1.8, "ms"),
     verdict("p99 of that command", quantile(command, 0.99) / median(command), 2, "x its median"),
   ].join("\n");
 }
@@ -112,21 +114,15 @@ export async function benchRates(daemon: TestDaemon): Promise<string> {
   const made = await create(first);
   const lines: string[] = [`requests a second with ${callers} callers`];
   for (const { name, count, goal, request } of rates) {
-    const all = async (times: number) => {
-      let left = times;
-      await Promise.all(
-        clients.map(async (client) => {
-          while (left-- > 0) await request(client, made);
-        }),
-      );
-    };
+    const all = (times: number) => shared(clients, times, (client) => request(client, made));
+    const speed = goal === undefined ? Number.NaN : await machineSpeed();
     await all(Math.ceil(count / 5));
     const before = cpuTime(daemon.pid);
     const { took } = await timed(() => all(count));
     const cpu = (cpuTime(daemon.pid) - before) / count;
     const rate = (count / took) * 1000;
     lines.push(`  ${name}: ${rate.toFixed(0)}, ${cpu.toFixed(3)} ms of the daemon's CPU time each`);
-    if (goal !== undefined) lines.push(verdict(name, rate, goal, "a second", "least"));
+    if (goal !== undefined) lines.push(speedInWords(speed), scaledVerdict(speed, name, rate, goal, "a second"));
   }
   await remove(first, made);
   for (const client of clients) client.close();

@@ -8,6 +8,7 @@ import { accessTo } from "../test/e2e/clients.ts";
 import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
 import { benchMemory, benchRates, benchRaw } from "./http-rates.ts";
+import { machineSpeed, scaledVerdict } from "./machine-speed.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
 import { bubblewrap, firstOutput, host } from "./peers.ts";
 
@@ -79,7 +80,7 @@ async function benchEcho(daemon: TestDaemon): Promise<string> {
   await sandbox.delete();
   return [
     table("`echo` over HTTP", series),
-    verdict("echo over HTTP", median(series[0]?.samples ?? []), 1.8, "ms"),
+    scaledVerdict(await machineSpeed(), "echo over HTTP", median(series[0]?.samples ?? []), 1.8, "ms"),
   ].join("\n");
 }
 

@@ -4,13 +4,15 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { TestDaemon } from "../test/harness/daemon.ts";
 
+type Server = Pick<TestDaemon, "url" | "key">;
+
 export class RawClient {
   readonly #socket: Socket;
   readonly #head: string;
   #received = "";
   #wake: () => void = () => undefined;
 
-  private constructor(socket: Socket, { url, key }: TestDaemon) {
+  private constructor(socket: Socket, { url, key }: Server) {
     this.#socket = socket;
     this.#head = `host: ${new URL(url).host}\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
     socket.setEncoding("latin1");
@@ -22,11 +24,11 @@ export class RawClient {
     socket.on("close", () => this.#wake());
   }
 
-  static async open(daemon: TestDaemon): Promise<RawClient> {
-    const { hostname, port } = new URL(daemon.url);
+  static async open(server: Server): Promise<RawClient> {
+    const { hostname, port } = new URL(server.url);
     const socket = connect(Number(port), hostname);
     await once(socket, "connect");
-    return new RawClient(socket, daemon);
+    return new RawClient(socket, server);
   }
 
   /** the body of an answer; throws unless its status is 200 */
@@ -39,7 +41,7 @@ export class RawClient {
     for (;;) {
       const answer = answerIn(this.#received);
       if (answer !== undefined) return answer;
-      if (this.#socket.closed) throw new Error(`The daemon closed the connection during ${method} ${path}`);
+      if (this.#socket.closed) throw new Error(`The server closed the connection during ${method} ${path}`);
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });

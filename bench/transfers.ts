@@ -13,6 +13,7 @@ import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
 import { cpuTime } from "./cpu-time.ts";
 import { plainServer } from "./file-server.ts";
+import { machineSpeed, scaledVerdict } from "./machine-speed.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
 
 const run = promisify(execFile);
@@ -42,7 +43,7 @@ async function benchStop(daemon: TestDaemon): Promise<string> {
   }
   return [
     table("over HTTP", series),
-    verdict("stop with a snapshot, power-safe", median(series[0]?.samples ?? []), 6, "ms"),
+    scaledVerdict(await machineSpeed(), "stop with a snapshot, power-safe", median(series[0]?.samples ?? []), 6, "ms"),
   ].join("\n");
 }
 
