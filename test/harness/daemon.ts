@@ -16,7 +16,7 @@ import type { Namespace } from "../internet/internet.ts";
 import { root, type Undo } from "./harness.ts";
 import { cgroupsOf, expectNothingLeft, mountsOf, processesOf } from "./linux-host.ts";
 import { runtimeAt } from "./machine.ts";
-import { prepareStore } from "./prepared-store.ts";
+import { prepareDatabase, prepareStore } from "./prepared-store.ts";
 
 export interface TestDaemon {
   /** stays the same over restarts */
@@ -77,7 +77,10 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
   const { fromNothing = Boolean(start.command ?? start.dataDir ?? start.folder) } = start;
   const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
   if (start.dataDir === undefined) undo.defer(() => rm(dataDir, { recursive: true, force: true }));
-  if (!fromNothing) await prepareStore(dataDir, "of-daemons", firstStart);
+  if (!fromNothing) {
+    await prepareStore(dataDir, "of-daemons", firstStart);
+    if (settings.SANDKEEP_DATABASE_URL === undefined) await prepareDatabase(dataDir);
+  }
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
   undo.defer(() => rm(runDir, { recursive: true, force: true }));
   const key = `sk_test_${randomBytes(16).toString("hex")}`;

@@ -1,6 +1,6 @@
 /**
- * A store with the default image, for the data directories of tests: made once in a run, by a first
- * start, and then copied. Making it takes seconds of both processors, and over a hundred test files need one.
+ * A store with the default image and a database, for the data directories of tests: made once in a run and then copied.
+ * A first start makes the store. That takes seconds of both processors, and over a hundred test files need one.
  *
  * A runtime that opens a copy checks it like that of any earlier start: if its settings ask for another default image,
  * it makes that. Tests of a first start ask for none.
@@ -36,4 +36,17 @@ export async function prepareStore(
   if (!existsSync(image)) return;
   await run("cp", ["--sparse=always", "--preserve=mode", image, join(dataDir, "store.btrfs")]);
   copyFileSync(join(original, "store.json"), join(dataDir, "store.json"));
+}
+
+/** Puts an empty database of this version into a data directory: its migrations are a tenth of a daemon's first start. */
+export async function prepareDatabase(dataDir: string): Promise<void> {
+  const shared = runFolder();
+  if (shared === undefined) return;
+  const original = join(shared, "empty.db");
+  await madeOnce(original, async () => {
+    // Only the process that makes it loads the code for it.
+    const { openStore } = await import("../../src/store/sql-store.ts");
+    await (await openStore({ path: original })).close();
+  });
+  copyFileSync(original, join(dataDir, "sandkeep.db"));
 }
