@@ -110,8 +110,9 @@ export class TemplateRuns {
   /** deletes the images of builds that no tag names, since no caller can ask for them any more */
   async forgetUnnamed(templateId: string): Promise<void> {
     const { store } = this.#context;
-    const named = new Set((await store.templateTags(templateId)).map(({ buildId }) => buildId));
+    // The tags are read last: a build that becomes ready gets its tags at the same moment.
     const builds = await store.templateBuilds(templateId, 1000);
+    const named = new Set((await store.templateTags(templateId)).map(({ buildId }) => buildId));
     await this.#drop(...builds.filter(({ id, state }) => state === "ready" && !named.has(id)));
   }
 

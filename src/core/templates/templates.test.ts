@@ -172,6 +172,34 @@ test("a log keeps so much, says that it is full, and has the outcome", async () 
   ]);
 });
 
+test("a build that becomes ready while unnamed ones are looked for keeps its image", async () => {
+  const { templates, store, images, owner } = await made(fine);
+  const [first, second] = [await requested("one"), await requested("two")];
+  const { templateBuilds, templateTags } = store;
+  // The second one ends between the two questions after the end of the first, whichever of them comes first.
+  let isBetween = false;
+  const between = async <T>(answer: Promise<T>): Promise<T> => {
+    const found = await answer;
+    if (isBetween) await store.finishTemplateBuild(second.id, 1);
+    isBetween = false;
+    return found;
+  };
+  store.templateTags = (id) => between(templateTags(id));
+  store.templateBuilds = (id, limit) => between(templateBuilds(id, limit));
+  await store.moveTemplateBuild(second.id, ["waiting"], "building", { updatedAt: 1 });
+  isBetween = true;
+  await templates.start(owner, first.templateId, first.id, recipe);
+  await templates.close();
+  expect((await store.getTemplateBuild(second.id))?.state).toBe("ready");
+  expect([...images.names].sort()).toEqual([templateImage(first), templateImage(second)].sort());
+
+  async function requested(tag: string) {
+    const { build } = await templates.request(owner, { name: `mine:${tag}` });
+    images.names.add(templateImage(build));
+    return build;
+  }
+});
+
 test("a team has few builds under way, and a template forgets old builds that no tag names", async () => {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   const { templates, store, owner, other } = await made(async function* () {
