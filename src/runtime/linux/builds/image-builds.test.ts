@@ -85,6 +85,24 @@ test("the files after a step are kept without a name, become an image of a team,
   expect(await at.images.get(imageKey({ name: "scratch", owner: stepsOwner }))).toBeDefined();
 });
 
+test("an image that is about to get its name is not collected", async () => {
+  const at = await store({ volumes: true });
+  const builds = buildsIn(at);
+  const key = await builds.keep(step, await snapshotIn(at, builds));
+  const put = at.images.put.bind(at.images);
+  at.images.put = async (image) => {
+    const made = await put(image);
+    // As it is before the name is written.
+    await at.images.delete(imageKey(made));
+    await at.snapshots.collect();
+    expect(await at.images.get(imageReference(made))).toEqual(made);
+    return put(image);
+  };
+  await builds.publish(key, named);
+  expect(await at.images.get("made", "team_a")).toBeDefined();
+  expect(await at.layers.claimed()).toEqual(new Set());
+});
+
 test("an image made from a snapshot stays when the snapshot is deleted", async () => {
   const at = await store({ volumes: true });
   const builds = buildsIn(at);

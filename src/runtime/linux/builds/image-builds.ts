@@ -105,11 +105,17 @@ export class LinuxImageBuilds implements ImageBuilds {
 
   async publish(key: string, image: NewImage): Promise<ImageRecord> {
     checkImageName(image.name);
-    const { images } = this.#options;
+    const { images, layers: store } = this.#options;
     const from = await images.get(key);
     if (!from) throw new SandkeepError("not-found", `Cannot name the image "${image.name}": its files are gone`);
     const { layers, base, roots } = from;
-    return images.put({ ...image, layers, ...(base !== undefined && { base }), roots, createdAt: Date.now() });
+    const claim = store.hold();
+    try {
+      for (const id of layersOf(from)) await claim.add(id);
+      return await images.put({ ...image, layers, ...(base !== undefined && { base }), roots, createdAt: Date.now() });
+    } finally {
+      await claim.release();
+    }
   }
 
   async publishSnapshot(snapshotId: string, names: Pick<NewImage, "name" | "owner">): Promise<ImageRecord> {

@@ -18,6 +18,10 @@ function image(name: string, ...layers: string[]) {
   return { name, layers, env: { PATH: "/bin" }, user: "root", cwd: "/", createdAt: 1 };
 }
 
+function claims(...layers: string[]): () => Promise<Set<string>> {
+  return async () => new Set(layers);
+}
+
 test("a name stands for the image that was put last, and a reference always for the same version", async () => {
   const { images } = await openImages();
   const first = await images.put(image("app", "one"));
@@ -53,17 +57,32 @@ test("a deleted or replaced version is collected when nothing refers to it, and 
   const current = await images.put(image("app", "two"));
   const other = await images.put(image("other", "three"));
   await images.delete("other");
-  await images.collect(async () => [imageReference(old)], new Set(["three"]));
+  await images.collect(async () => [imageReference(old)], claims("three"));
   expect(await images.get(imageReference(old))).toEqual(old);
   expect(await images.get(imageReference(other))).toEqual(other);
   expect(await images.layersInUse([imageReference(old)])).toEqual(new Set(["one", "two"]));
-  await images.collect(async () => [], new Set());
+  await images.collect(async () => [], claims());
   expect((await readdir(join(path, "images"))).sort()).toEqual([
     ".app.json.copy",
     `.app@${current.version}.json.copy`,
     "app.json",
     `app@${current.version}.json`,
   ]);
+});
+
+test("a version that is made while others are collected stays, as its layers may be claimed by then", async () => {
+  const { images } = await openImages();
+  let made = await images.put(image("app", "one"));
+  await images.collect(
+    async () => [],
+    async () => {
+      // Claimed from now on, and still without its name.
+      made = await images.put(image("app", "two"));
+      await images.delete("app");
+      return new Set();
+    },
+  );
+  expect(await images.get(imageReference(made))).toEqual(made);
 });
 
 test("a team's image comes before the host's of the same name, and other teams neither find nor list it", async () => {

@@ -95,7 +95,7 @@ export class ImageStore implements Images {
 
   /**
    * Makes the name stand for this content from now on. `base` is the layer that machines begin as a copy of, if it
-   * exists already.
+   * exists already. The caller has claimed the layers: until the name is written, nothing else refers to them.
    */
   async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
     checkImageName(image.name);
@@ -164,9 +164,13 @@ export class ImageStore implements Images {
     return new Set(images.flatMap((image) => (image ? layersOf(image) : [])));
   }
 
-  /** deletes the versions that nothing refers to; one with claimed layers may be about to get its name */
-  async collect(references: () => Promise<Iterable<string>>, claimed: Set<string>): Promise<void> {
+  /**
+   * Deletes the versions that nothing refers to. The order keeps those that are about to get their name: the layers of a
+   * version found here are claimed, or their claim was released after the name was written.
+   */
+  async collect(references: () => Promise<Iterable<string>>, claimedLayers: () => Promise<Set<string>>): Promise<void> {
     const versions = await this.versions();
+    const claimed = await claimedLayers();
     const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
     for (const reference of versions.filter((reference) => !wanted.has(reference))) {
       const image = await this.get(reference);

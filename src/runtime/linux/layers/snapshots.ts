@@ -254,7 +254,10 @@ export class SnapshotStore implements Snapshots {
         images: [...machines.images, ...snapshots.map((snapshot) => snapshot.image), ...lost.images],
       };
     };
-    await this.#images.collect(async () => (await needs()).images, await this.#layers.claimed());
+    await this.#images.collect(
+      async () => (await needs()).images,
+      () => this.#layers.claimed(),
+    );
     return this.#layers.collect(async () => {
       const { layers, images } = await needs();
       return new Set([...layers, ...(await this.#images.layersInUse(images))]);
