@@ -13,7 +13,8 @@ import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { pullImage } from "../src/runtime/linux/registry/pull.ts";
 import { parseReference } from "../src/runtime/linux/registry/reference.ts";
 import { type RegistryOfTest, startRegistry } from "../test/harness/images/registry.ts";
-import { interleaved, median, table, verdict } from "./measure.ts";
+import { childrenWith, familyTime } from "./cpu-time.ts";
+import { interleaved, median, type Series, type Subject, table, verdict } from "./measure.ts";
 
 const run = promisify(execFile);
 const sharing = 20;
@@ -86,57 +87,81 @@ async function comparePulls(
   };
   const place = join(folder, "copied");
   const remove = () => rm(place, { recursive: true, force: true });
-  const series = await interleaved(
-    [
-      {
-        name: "skopeo copy (not unpacked)",
-        run: async () => {
-          await copy(`oci:${place}:x`);
-          return remove;
-        },
+  const { measured, used } = withCpuTime([
+    {
+      name: "skopeo copy (not unpacked)",
+      run: async () => {
+        await copy(`oci:${place}:x`);
+        return remove;
       },
-      {
-        name: "skopeo copy, umoci unpack",
-        run: async () => {
-          await copy(`oci:${place}:x`);
-          await run("umoci", ["unpack", "--image", `${place}:x`, join(place, "bundle")]);
-          return remove;
-        },
+    },
+    {
+      name: "skopeo copy, umoci unpack",
+      run: async () => {
+        await copy(`oci:${place}:x`);
+        await run("umoci", ["unpack", "--image", `${place}:x`, join(place, "bundle")]);
+        return remove;
       },
-      {
-        name: "skopeo copy containers-storage:",
-        run: async () => {
-          const storage = `[overlay@${place}/storage+${place}/run]`;
-          await copy(`containers-storage:${storage}bench/base:1`);
-          return async () => {
-            // The driver leaves its folder mounted on itself.
-            await run("umount", [join(place, "storage/overlay")]).catch(() => undefined);
-            await remove();
-          };
-        },
+    },
+    {
+      name: "skopeo copy containers-storage:",
+      run: async () => {
+        const storage = `[overlay@${place}/storage+${place}/run]`;
+        await copy(`containers-storage:${storage}bench/base:1`);
+        return async () => {
+          // The driver leaves its folder mounted on itself.
+          await run("umount", [join(place, "storage/overlay")]).catch(() => undefined);
+          await remove();
+        };
       },
-      {
-        name: "sandkeep (ready to boot)",
-        run: async () => {
-          const { image } = await pull("bench/base:1");
-          return async () => {
-            await runtime.images.delete(image.name);
-            await runtime.snapshots.collect();
-            await runtime.layers.settled();
-          };
-        },
+    },
+    {
+      name: "sandkeep (ready to boot)",
+      run: async () => {
+        const { image } = await pull("bench/base:1");
+        return async () => {
+          await runtime.images.delete(image.name);
+          await runtime.snapshots.collect();
+          await runtime.layers.settled();
+        };
       },
-    ],
-    3,
-    1,
-  );
-  const [plain, unpacked, storage, own] = series.map(({ samples }) => median(samples));
+    },
+  ]);
+  const series = await interleaved(measured, 3, 1);
+  const verdicts = (what: string, all: Series[]) => {
+    const [plain, unpacked, storage, own] = all.map(({ samples }) => median(samples));
+    const beside = (peer: string, time: number | undefined) =>
+      verdict(`${what} of a pull beside ${peer}`, (own ?? 0) / (time ?? 1), 1.2, "x");
+    return [
+      beside("skopeo copy, which unpacks nothing", plain),
+      beside("skopeo copy to containers-storage, which unpacks", storage),
+      beside("skopeo copy and umoci unpack", unpacked),
+    ];
+  };
   return [
     table("pull of 300 MB", series, "skopeo copy (not unpacked)"),
-    verdict("pull beside skopeo copy, which unpacks nothing", (own ?? 0) / (plain ?? 1), 1.2, "x"),
-    verdict("pull beside skopeo copy to containers-storage, which unpacks", (own ?? 0) / (storage ?? 1), 1.2, "x"),
-    verdict("pull beside skopeo copy and umoci unpack", (own ?? 0) / (unpacked ?? 1), 1.2, "x"),
+    ...verdicts("time", series),
+    "",
+    table("its processor time", used, "skopeo copy (not unpacked)"),
+    ...verdicts("processor time", used),
   ];
+}
+
+/** the same subjects, and the processor time of each run: of this process, its children, and the launcher's helpers */
+function withCpuTime(subjects: Subject[]): { measured: Subject[]; used: Series[] } {
+  const launchers = childrenWith("launch");
+  const time = () => [process.pid, ...launchers].map(familyTime).reduce((sum, each) => sum + each, 0);
+  const used = subjects.map(({ name }): Series => ({ name, samples: [] }));
+  const measured = subjects.map(({ name, run }, index) => ({
+    name,
+    async run() {
+      const before = time();
+      const undo = await run();
+      used[index]?.samples.push(time() - before);
+      return undo;
+    },
+  }));
+  return { measured, used };
 }
 
 async function compareBoots(runtime: LinuxRuntime, image: string): Promise<string[]> {
