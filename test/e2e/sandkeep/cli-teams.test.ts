@@ -137,3 +137,24 @@ test("fish completes them", async (context) => {
   expect(await complete("sandkeep exec bu")).toContain("busy");
   expect(await complete("sandkeep run --me")).toContain("--memory");
 });
+
+test("zsh completes them on a terminal, also if nothing has set its completion up", async (context) => {
+  needs(context, "the command zsh");
+  const shell = cli.onTerminalOf(["zsh", "-f", "-i"]);
+  shell.type(
+    `HOME=${home} PATH=${dirname(launcher)}:$PATH; bindkey -e; source <(sandkeep completion zsh); echo re''ady\n`,
+  );
+  await shell.until(/ready/);
+  // Ctrl-A and Ctrl-E go to the ends of the line, which is printed as it was completed. zsh takes its blank after the
+  // word back when another sign follows.
+  for (const [typed, completed] of [
+    ["sandkeep sh", "sandkeep shell"],
+    ["sandkeep exec b", "sandkeep exec busy"],
+    ["sandkeep run --me", "sandkeep run --memory"],
+  ]) {
+    shell.type(`${typed}\t\x01echo "<\x05>"\n`);
+    await shell.until(new RegExp(`\n<${completed}>`));
+  }
+  shell.type("exit\n");
+  await shell.ended;
+});

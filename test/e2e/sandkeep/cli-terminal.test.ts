@@ -1,6 +1,6 @@
 /** Programs that use the whole terminal, through `sandkeep run -it` and `exec -it`, against one daemon. */
 
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -54,4 +54,36 @@ test("20 MB go through exec unchanged in both directions", async () => {
   const ran = await cli.shell(`"$0" exec -i demo cat < ${folder}/in > ${folder}/out`);
   expect(ran).toEqual({ code: 0, stdout: "", stderr: "" });
   expect(bytes.equals(await readFile(join(folder, "out")))).toBe(true);
+});
+
+/** what an interactive agent does: the other screen, raw keys, its size, its colours, and pasted text as one piece */
+const screen = `
+import os, sys, tty, termios, signal
+old = termios.tcgetattr(0); tty.setraw(0)
+def say(text): os.write(1, text.encode())
+def size(*_): say("\\x1b[Hsize %d %d\\x1b[K" % (os.get_terminal_size().columns, os.get_terminal_size().lines))
+signal.signal(signal.SIGWINCH, size)
+say("\\x1b[?1049h\\x1b[?2004h\\x1b[31mready\\x1b[0m"); size()
+got = b""
+while not got.endswith(b"q!"):
+    try: got += os.read(0, 65536)
+    except InterruptedError: pass
+say("\\x1b[?2004l\\x1b[?1049l"); termios.tcsetattr(0, termios.TCSADRAIN, old)
+import hashlib
+print("got", len(got), hashlib.sha256(got).hexdigest())
+`;
+
+test("an agent's full-screen program gets every key, the size, and 100 kB that are pasted", async () => {
+  await writeFile(join(folder, "screen.py"), screen);
+  await cli.run(["cp", join(folder, "screen.py"), "demo:"]);
+  const program = cli.onTerminal(["exec", "-it", "demo", "python3", "screen.py"]);
+  await program.until(/ready.*size 80 24/s);
+  program.resize(30, 100);
+  await program.until(/size 100 30/);
+  // Ctrl-C, Ctrl-Z, Escape and the keys of a mouse are only keys for it.
+  const pasted = `\x03\x1a\x1b[A\x1b[<0;3;4M\x1b[200~${randomBytes(50_000).toString("hex")}\x1b[201~q!`;
+  program.type(pasted);
+  await program.until(/got \d+ \w{64}/);
+  expect(program.output).toContain(`got ${pasted.length} ${createHash("sha256").update(pasted).digest("hex")}`);
+  expect(await program.ended).toBe(0);
 });
