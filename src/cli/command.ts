@@ -1,7 +1,7 @@
 /** What a command on sandboxes gets from the program around it, and how it reads its names. */
 
 import type { KeyPlaces } from "./client/connection.ts";
-import { CliError } from "./errors.ts";
+import { misuse } from "./errors.ts";
 
 export interface CommandContext extends KeyPlaces {
   input: NodeJS.ReadStream;
@@ -43,11 +43,11 @@ export function showUsage(usage: string, { print }: CommandContext): undefined {
 export function oneName(positionals: string[], verb: string, usage: string): string {
   const [name, ...rest] = positionals;
   if (name !== undefined && name !== "" && rest.length === 0) return name;
-  throw new CliError(`Cannot ${verb}: give one name\n\n${usage.trimEnd()}`);
+  throw misuse(`Cannot ${verb}: give one name`, usage);
 }
 
 /** at least one name */
 export function someNames(positionals: string[], verb: string, usage: string): string[] {
   if (positionals.length > 0 && !positionals.includes("")) return positionals;
-  throw new CliError(`Cannot ${verb}: give at least one name\n\n${usage.trimEnd()}`);
+  throw misuse(`Cannot ${verb}: give at least one name`, usage);
 }

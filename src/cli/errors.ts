@@ -9,8 +9,18 @@ export class CliError extends Error {
   }
 }
 
+/** An error about the words of a command line: with the forms that the command has, and not with all of its help. */
+export function misuse(message: string, usage: string): CliError {
+  const [forms] = usage.split("\n\n", 1);
+  const [command = "sandkeep"] = /sandkeep [a-z]+/.exec(usage) ?? [];
+  return new CliError(`${message}\n\n${forms}`, `${command} --help shows the options`);
+}
+
 /** Nothing answers at the daemon's address: it may do so later, with the same settings. */
 export class NoAnswer extends CliError {}
+
+const keyOrder =
+  "the key is that of SANDKEEP_API_KEY, else of the chosen context (sandkeep context ls), else of the daemon's data directory";
 
 /** The daemon answered with a refusal. */
 export class Refusal extends CliError {
@@ -20,7 +30,7 @@ export class Refusal extends CliError {
   readonly code: string | undefined;
 
   constructor(message: string, status: number, code?: string) {
-    super(message);
+    super(message, status === 401 ? keyOrder : undefined);
     this.status = status;
     this.code = code;
   }

@@ -1,7 +1,7 @@
 /** The words after a command, such as `ls` in `sandkeep key ls`: other words for them, and which was probably meant. */
 
 import { didYouMean } from "../base/similar.ts";
-import { CliError } from "./errors.ts";
+import { misuse } from "./errors.ts";
 
 /** words that mean the same in every command */
 const synonyms: Record<string, string> = { list: "ls", add: "create", delete: "rm", remove: "rm" };
@@ -51,9 +51,9 @@ export function verbAndNames<V extends string>(
 ): { verb: V; names: string[] } {
   const known = Object.keys(verbs) as V[];
   const verb = known.find((each) => each === verbOf(given));
-  if (verb === undefined) throw new CliError(`${unknownVerb(command, given, known)}\n\n${usage.trimEnd()}`);
+  if (verb === undefined) throw misuse(unknownVerb(command, given, known), usage);
   if (names.length !== verbs[verb])
-    throw new CliError(`Cannot do "${command} ${given}": it takes ${namesInWords(verbs[verb])}\n\n${usage.trimEnd()}`);
+    throw misuse(`Cannot do "${command} ${given}": it takes ${namesInWords(verbs[verb])}`, usage);
   return { verb, names };
 }
 

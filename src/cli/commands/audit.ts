@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
 import { numberOf } from "../units.ts";
@@ -27,7 +27,7 @@ export async function auditCommand(args: string[], context: CommandContext): Pro
     ...daemonOptions,
   });
   if (values.help) return showUsage(auditUsage, context);
-  if (positionals.length > 0) throw new CliError(`Cannot list the audit: it takes no name\n\n${auditUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse("Cannot list the audit: it takes no name", auditUsage);
   const limit = numberOf("--limit", values.limit ?? "50");
   const daemon = new Daemon(values, context);
   const query = { ...daemon.team, limit, ...(values["all-teams"] && { allTeams: true }) };

@@ -1,6 +1,6 @@
 /** `sandkeep completion`: scripts that let shells complete commands, options and names of sandboxes. */
 
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { unknownVerb } from "../verbs.ts";
 
 export const completionUsage = `Usage: sandkeep completion bash|zsh|fish
@@ -46,8 +46,7 @@ export async function completionCommand(args: string[], context: CompletionConte
   } else if (verb === "-h" || verb === "--help") context.print(completionUsage.trimEnd());
   else {
     const script = Object.hasOwn(scripts, verb) ? scripts[verb] : undefined;
-    if (script === undefined)
-      throw new CliError(`${unknownVerb("completion", verb, Object.keys(scripts))}\n\n${completionUsage.trimEnd()}`);
+    if (script === undefined) throw misuse(unknownVerb("completion", verb, Object.keys(scripts)), completionUsage);
     context.print(script);
   }
 }

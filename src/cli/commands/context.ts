@@ -5,7 +5,7 @@ import { Client } from "../client/client.ts";
 import { daemonUrl } from "../client/connection.ts";
 import { contextNamed, readContexts, writeContexts } from "../client/contexts.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -41,10 +41,9 @@ export async function contextCommand(args: string[], context: CommandContext): P
   const [given = "", ...names] = positionals;
   const verb = verbOf(given);
   const count = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (count === undefined)
-    throw new CliError(`${unknownVerb("context", given, Object.keys(verbs))}\n\n${contextUsage.trimEnd()}`);
+  if (count === undefined) throw misuse(unknownVerb("context", given, Object.keys(verbs)), contextUsage);
   if (names.length !== count)
-    throw new CliError(`Cannot do "context ${given}": it takes ${namesInWords(count)}\n\n${contextUsage.trimEnd()}`);
+    throw misuse(`Cannot do "context ${given}": it takes ${namesInWords(count)}`, contextUsage);
   const { environment, print } = context;
   const known = readContexts(environment);
   const [name = ""] = names;

@@ -3,7 +3,7 @@
 import { diagnose } from "../../host/diagnosis.ts";
 import type { HostFacts } from "../../host/host.ts";
 import { readArgs } from "../args.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 
 export const doctorUsage = `Usage: sandkeep doctor [--json]
 
@@ -32,9 +32,7 @@ export async function doctorCommand(args: string[], { facts, print }: DoctorCont
     return 0;
   }
   if (positionals.length > 0)
-    throw new CliError(
-      `Cannot examine "${positionals[0]}": doctor examines this host, and takes no name\n\n${doctorUsage.trimEnd()}`,
-    );
+    throw misuse(`Cannot examine "${positionals[0]}": doctor examines this host, and takes no name`, doctorUsage);
   const found = await facts(values["data-dir"]);
   const diagnosis = diagnose(found);
   if (values.json) print(JSON.stringify({ ...diagnosis, facts: found }, null, 2));

@@ -51,7 +51,7 @@ async function refusing(message: string) {
     dataDirs: [],
     now: Date.now,
     lines,
-    output: {},
+    output: process.stdout,
     print: (line: string) => void lines.push(line),
     warn: () => undefined,
   };

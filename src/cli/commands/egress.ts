@@ -6,7 +6,7 @@
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import {
   type EgressEvent,
   type EgressHost,
@@ -54,7 +54,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   if (values.help) return context.print(egressUsage.trimEnd());
   const [name, ...rest] = positionals;
   if (name === undefined || name === "" || rest.length > 0) {
-    throw new CliError(`Cannot show an egress log: name one sandbox or session\n\n${egressUsage.trimEnd()}`);
+    throw misuse("Cannot show an egress log: name one sandbox or session", egressUsage);
   }
   if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy while following the log");
   const client = new Client({

@@ -66,7 +66,9 @@ test("a key or project that the daemon refuses is an error, and no settings are 
         : [401, '{"error":{"message":"Not authorized"}}'],
   );
   const refused = `Cannot use the daemon at "${server.url}" with this API key`;
-  expect(await failure(["vercel", "--url", server.url])).toBe(`${refused}: Not authorized`);
+  expect(await failure(["vercel", "--url", server.url])).toMatch(
+    `${refused}: Not authorized\nhint: the key is that of `,
+  );
   expect(await failure(["vercel", "--project", "nope", "--url", server.url])).toBe(
     `${refused} in the project "nope": Project not found.`,
   );

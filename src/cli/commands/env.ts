@@ -4,7 +4,7 @@ import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
 
 export const envUsage = `Usage: eval "$(sandkeep env <service>)"
@@ -62,7 +62,7 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   const [service = "", ...rest] = positionals;
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
   if (!lines || rest.length > 0) {
-    throw new CliError(`${noSuchService(positionals)}\n\n${envUsage.trimEnd()}`);
+    throw misuse(noSuchService(positionals), envUsage);
   }
   const url = daemonUrl(values, context);
   const key = apiKey(values["data-dir"], context);

@@ -13,7 +13,7 @@ import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import type { CommandContext } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { isRecipe } from "../image-recipes.ts";
 import { metered } from "../print/meter.ts";
 
@@ -85,7 +85,7 @@ export async function imageBuildCommand(args: string[], context: ImageBuildConte
   const [verb = "", ...operands] = positionals;
   const wanted = { build: 1, "from-snapshot": 2, export: 1 }[verb] ?? 0;
   if (operands.length !== wanted) {
-    throw new CliError(`Cannot do "image ${verb}": it takes ${wanted} names\n\n${imageBuildUsage.trimEnd()}`);
+    throw misuse(`Cannot do "image ${verb}": it takes ${wanted} names`, imageBuildUsage);
   }
   const [first = "", second = ""] = operands;
   const client = new Client({

@@ -4,6 +4,7 @@ import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
+import { printTable } from "../print/table.ts";
 import { verbAndNames } from "../verbs.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
@@ -31,6 +32,7 @@ Example:
 export interface KeyContext extends KeyPlaces {
   /** ms since 1970 */
   now(): number;
+  output: NodeJS.WriteStream;
   print(line: string): void;
   warn(line: string): void;
 }
@@ -74,12 +76,10 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
     key: apiKey(values["data-dir"], context),
   });
   if (verb === "ls") return list(client, values.json ?? false, context);
-  if (verb === "rm")
-    return void (await client.call(
-      `delete the key "${name}"`,
-      "DELETE",
-      `/sandkeep/v1/keys/${encodeURIComponent(name)}`,
-    ));
+  if (verb === "rm") {
+    await client.call(`delete the key "${name}"`, "DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name)}`);
+    return context.print(values.json ? JSON.stringify({ id: name, deleted: true }) : name);
+  }
   const { key, secret } = (await client.call(`make the key "${name}"`, "POST", "/sandkeep/v1/keys", {
     name,
     ...(values.project !== undefined && { project: values.project }),
@@ -92,21 +92,19 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
   context.print(secret);
 }
 
-async function list(client: Client, json: boolean, { print }: KeyContext): Promise<void> {
+async function list(client: Client, json: boolean, context: KeyContext): Promise<void> {
   const { keys } = (await client.call("list the keys", "GET", "/sandkeep/v1/keys")) as { keys: Key[] };
-  if (json) return print(JSON.stringify(keys));
-  const rows = [
-    ["ID", "NAME", "KEY", "LAST USED", "EXPIRES", "LIMITS"],
-    ...keys.map((key) => [key.id, key.name, `…${key.hint}`, day(key.lastUsedAt), day(key.expiresAt), limitsOf(key)]),
-  ];
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  for (const row of rows)
-    print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    );
+  if (json) return context.print(JSON.stringify(keys));
+  const titles = ["ID", "NAME", "KEY", "LAST USED", "EXPIRES", "LIMITS"];
+  const rows = keys.map((key) => [
+    key.id,
+    key.name,
+    `…${key.hint}`,
+    day(key.lastUsedAt),
+    day(key.expiresAt),
+    limitsOf(key),
+  ]);
+  printTable(titles, rows, context);
 }
 
 function limitsOf({ projectId, readOnly, policyCeiling }: Key): string {

@@ -13,7 +13,7 @@ import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { ask, type McpDaemon, McpRefusal } from "../client/mcp-daemon.ts";
 import { patientTransport } from "../client/patient-transport.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { clientConfig, clientNames, type Program } from "../print/mcp-clients.ts";
 
 export const mcpUsage = `Usage: sandkeep mcp [options]
@@ -67,7 +67,7 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<n
   if (values.help) return void context.print(mcpUsage.trimEnd());
   const [command, ...rest] = positionals;
   if (command === "config") return void config(rest, values, context);
-  if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
+  if (command !== undefined) throw misuse(`Cannot serve "${positionals.join(" ")}"`, mcpUsage);
   const path = pathOf(values);
   // Made only when it is read from: it takes its input for answered when that ends and nothing was asked.
   const transport = () => patientTransport(context.input, context.output);
@@ -125,7 +125,7 @@ const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryf
 function config([client = "", ...rest]: string[], values: Values, context: McpContext): void {
   const known = clientNames.find((name) => name === client);
   if (!known || rest.length > 0) {
-    throw new CliError(`${noSuchClient([client, ...rest])}\n\n${mcpUsage.trimEnd()}`);
+    throw misuse(noSuchClient([client, ...rest]), mcpUsage);
   }
   pathOf(values);
   const url = daemonUrl(values, context);

@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 
 const openUsage = `Usage: sandkeep open [--json]
 
@@ -27,7 +27,7 @@ const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir"
 export async function openCommand(args: string[], context: OpenContext): Promise<void> {
   const { values, positionals } = readArgs(args, openUsage, options);
   if (values.help) return context.print(openUsage.trimEnd());
-  if (positionals.length > 0) throw new CliError(`Cannot open "${positionals[0]}"\n\n${openUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse(`Cannot open "${positionals[0]}"`, openUsage);
   const client = new Client({
     url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),

@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError, Refusal } from "../errors.ts";
+import { CliError, misuse, Refusal } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -53,9 +53,9 @@ export async function teamCommand(args: string[], context: CommandContext): Prom
   const [given = "", slug, ...rest] = positionals;
   const verb = verbOf(given);
   if (verb !== "ls" && verb !== "create" && verb !== "rm")
-    throw new CliError(`${unknownVerb("team", given, ["ls", "create", "rm"])}\n\n${teamUsage.trimEnd()}`);
+    throw misuse(unknownVerb("team", given, ["ls", "create", "rm"]), teamUsage);
   if ((verb !== "ls") !== (slug !== undefined) || rest.length > 0)
-    throw new CliError(`Cannot do "team ${given}": create and rm take one name, ls none\n\n${teamUsage.trimEnd()}`);
+    throw misuse(`Cannot do "team ${given}": create and rm take one name, ls none`, teamUsage);
   if (values.force && verb !== "rm") throw new CliError(`Cannot use --force with "team ${given}": it is for rm`);
   const daemon = new Daemon(values, context);
   if (slug !== undefined && verb === "rm") {
@@ -89,7 +89,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
   if (values.help) return showUsage(quotaUsage, context);
   const [verb, ...rest] = positionals;
   if (verb !== undefined && (verb !== "set" || rest.length > 0))
-    throw new CliError(`${unknownVerb("quota", verb, ["set"])}\n\n${quotaUsage.trimEnd()}`);
+    throw misuse(unknownVerb("quota", verb, ["set"]), quotaUsage);
   const body = {
     ...(values.sandboxes !== undefined && { sandboxes: numberOf("--sandboxes", values.sandboxes) }),
     ...(values.cpus !== undefined && { vcpus: numberOf("--cpus", values.cpus) }),

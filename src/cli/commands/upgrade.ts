@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 
 export const upgradeUsage = `Usage: sandkeep upgrade [--json]
 
@@ -41,7 +41,7 @@ const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir"
 export async function upgradeCommand(args: string[], context: UpgradeContext): Promise<void> {
   const { values, positionals } = readArgs(args, upgradeUsage, options);
   if (values.help) return context.print(upgradeUsage.trimEnd());
-  if (positionals.length > 0) throw new CliError(`Cannot upgrade "${positionals[0]}"\n\n${upgradeUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse(`Cannot upgrade "${positionals[0]}"`, upgradeUsage);
   const client = new Client({
     url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),

@@ -11,7 +11,7 @@ import { TarWriter } from "../../base/tar/writer.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
 import { unpack } from "../files/unpack.ts";
@@ -42,7 +42,7 @@ export async function cpCommand(args: string[], context: CommandContext): Promis
   if (values.help) return showUsage(cpUsage, context);
   const [from, to, ...rest] = positionals.map(placeOf);
   if (!from || !to || rest.length > 0 || (from.sandbox === undefined) === (to.sandbox === undefined))
-    throw new CliError(`Cannot copy: give two paths, one of them as <sandbox>:<path>\n\n${cpUsage.trimEnd()}`);
+    throw misuse("Cannot copy: give two paths, one of them as <sandbox>:<path>", cpUsage);
   const sandbox = from.sandbox ?? to.sandbox ?? "";
   const what = `copy "${positionals[0]}" to "${positionals[1]}"`;
   const daemon = new Daemon(values, context);

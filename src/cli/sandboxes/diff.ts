@@ -4,7 +4,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { plain, plainJson } from "../print/plain.ts";
 import { snapshotNamed } from "./snapshots.ts";
 
@@ -25,8 +25,7 @@ export async function diffCommand(args: string[], context: CommandContext): Prom
   const { values, positionals } = readArgs(args, diffUsage, daemonOptions);
   if (values.help) return showUsage(diffUsage, context);
   const [sandbox, from, to, ...rest] = positionals;
-  if (!sandbox || rest.length > 0)
-    throw new CliError(`Cannot compare: name a sandbox, and at most two snapshots\n\n${diffUsage.trimEnd()}`);
+  if (!sandbox || rest.length > 0) throw misuse("Cannot compare: name a sandbox, and at most two snapshots", diffUsage);
   const daemon = new Daemon(values, context);
   const what = `compare "${sandbox}"`;
   const snapshot = from === undefined ? await newest(daemon, sandbox, what) : await snapshotNamed(daemon, from, what);

@@ -4,7 +4,7 @@ import { ApiError } from "../../client/client.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { plain, plainJson } from "../print/plain.ts";
 
 export const eventsUsage = `Usage: sandkeep events [options]
@@ -13,7 +13,7 @@ Lists the last events of a project. docs/events.md describes them.
 
 Options:
   -f, --follow             go on with new events until Ctrl-C; a broken connection is opened again
-  --topics <list>          only these: sandbox, session, command, files, snapshot, policy, drive, image
+  --topics <list>          only these: sandbox, session, command, files, snapshot, policy, drive, image, webhook
 ${daemonUsage}
 Example:
   sandkeep events -f --topics session,snapshot
@@ -26,7 +26,7 @@ export async function eventsCommand(args: string[], context: CommandContext): Pr
     ...daemonOptions,
   });
   if (values.help) return showUsage(eventsUsage, context);
-  if (positionals.length > 0) throw new CliError(`Cannot list events: it takes no name\n\n${eventsUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse("Cannot list events: it takes no name", eventsUsage);
   const daemon = new Daemon(values, context);
   const query = { ...daemon.scope, ...(values.topics !== undefined && { topics: values.topics }) };
   const show = (event: Event) => context.print(values.json ? plainJson(event) : eventLine(event));

@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly } from "../print/table.ts";
 import { durationOf } from "../units.ts";
@@ -23,7 +23,7 @@ export async function extendCommand(args: string[], context: CommandContext): Pr
   if (values.help) return showUsage(extendUsage, context);
   const [sandbox, length, ...rest] = positionals;
   if (!sandbox || length === undefined || rest.length > 0)
-    throw new CliError(`Cannot extend: give a sandbox and a duration\n\n${extendUsage.trimEnd()}`);
+    throw misuse("Cannot extend: give a sandbox and a duration", extendUsage);
   const duration = durationOf("the duration", length);
   const daemon = new Daemon(values, context);
   const input = { params: { sandbox }, query: daemon.scope, body: { duration } };

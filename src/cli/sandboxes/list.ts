@@ -5,7 +5,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { memoryInWords, shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, printTable, stateCell } from "../print/table.ts";
@@ -46,7 +46,7 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
   const all = "ls lists stopped sandboxes too; --state running leaves them out";
   const { values, positionals } = readArgs(args, lsUsage, options, { "-a": all, "--all": all });
   if (values.help) return showUsage(lsUsage, context);
-  if (positionals.length > 0) throw new CliError(`Cannot list sandboxes: ls takes no name\n\n${lsUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse("Cannot list sandboxes: ls takes no name", lsUsage);
   const daemon = new Daemon(values, context);
   const found = await Array.fromAsync(
     sandboxesOf(daemon, {
@@ -81,7 +81,7 @@ export async function psCommand(args: string[], context: CommandContext): Promis
   });
   if (values.help) return showUsage(psUsage, context);
   const [name, ...rest] = positionals;
-  if (rest.length > 0) throw new CliError(`Cannot list programs: give one name or none\n\n${psUsage.trimEnd()}`);
+  if (rest.length > 0) throw misuse("Cannot list programs: give one name or none", psUsage);
   const daemon = new Daemon(values, context);
   const sandboxes =
     name === undefined

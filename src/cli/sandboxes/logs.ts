@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { allCommandsOf, type CommandOf, commandsOf } from "./list.ts";
 import { printOutput } from "./program.ts";
 
@@ -27,7 +27,7 @@ export async function logsCommand(args: string[], context: CommandContext): Prom
   if (values.help) return showUsage(logsUsage, context);
   const [sandbox, id, ...rest] = positionals;
   if (!sandbox || rest.length > 0)
-    throw new CliError(`Cannot show output: name a sandbox, and at most one command\n\n${logsUsage.trimEnd()}`);
+    throw misuse("Cannot show output: name a sandbox, and at most one command", logsUsage);
   const daemon = new Daemon(values, context);
   const what = `show the output of "${sandbox}"`;
   const named = { params: { sandbox }, query: daemon.scope };

@@ -3,7 +3,7 @@
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
 import { portOf } from "../units.ts";
@@ -24,7 +24,7 @@ export async function portCommand(args: string[], context: CommandContext): Prom
   if (values.help) return showUsage(portUsage, context);
   const [sandbox, ...rest] = positionals;
   if (!sandbox || (values.close && rest.length === 0))
-    throw new CliError(`Cannot show ports: name a sandbox, and with --close its ports\n\n${portUsage.trimEnd()}`);
+    throw misuse("Cannot show ports: name a sandbox, and with --close its ports", portUsage);
   const ports = rest.map(portOf);
   const daemon = new Daemon(values, context);
   const query = daemon.scope;

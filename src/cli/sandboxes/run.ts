@@ -3,7 +3,7 @@
 import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError, Refusal } from "../errors.ts";
+import { CliError, misuse, Refusal } from "../errors.ts";
 import type { Volume } from "../files/run-folders.ts";
 import type { NetworkAccess } from "../network-access.ts";
 import { shellWord } from "../print/output.ts";
@@ -93,7 +93,7 @@ export async function runCommand(args: string[], context: CommandContext): Promi
   if (values.help) return showUsage(runUsage, context);
   const { tty = false, json = false, keep = false, sync = false } = values;
   if (words.length === 0 && !tty && positionals.length === 0)
-    throw new CliError(`Cannot run nothing: name a program\n\n${runUsage.trimEnd()}`);
+    throw misuse("Cannot run nothing: name a program", runUsage);
   if (tty) requireTerminal(context, json);
   const volumes = (values.volume ?? []).map(volumeOf);
   if (sync && volumes.length === 0) throw new CliError("Cannot use --sync: no folder is named with -v");

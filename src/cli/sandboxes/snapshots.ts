@@ -5,7 +5,7 @@ import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, printTable } from "../print/table.ts";
 import { durationOf } from "../units.ts";
@@ -56,9 +56,8 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
   const [given = "", ...names] = positionals;
   const verb = verbOf(given);
   const fits = { create: names.length === 1, ls: names.length <= 1, rm: names.length > 0 }[verb];
-  if (fits === undefined)
-    throw new CliError(`${unknownVerb("snapshot", given, ["create", "ls", "rm"])}\n\n${snapshotUsage.trimEnd()}`);
-  if (!fits) throw new CliError(`Cannot do "snapshot ${given}": the names do not fit\n\n${snapshotUsage.trimEnd()}`);
+  if (fits === undefined) throw misuse(unknownVerb("snapshot", given, ["create", "ls", "rm"]), snapshotUsage);
+  if (!fits) throw misuse(`Cannot do "snapshot ${given}": the names do not fit`, snapshotUsage);
   const expiration = values.expires === undefined ? undefined : durationOf("--expires", values.expires);
   const daemon = new Daemon(values, context);
   const [name = ""] = names;
@@ -78,8 +77,7 @@ export async function forkCommand(args: string[], context: CommandContext): Prom
   const { values, positionals } = readArgs(args, forkUsage, daemonOptions);
   if (values.help) return showUsage(forkUsage, context);
   const [sandbox, name, ...rest] = positionals;
-  if (!sandbox || rest.length > 0)
-    throw new CliError(`Cannot fork: name a sandbox, and at most one new name\n\n${forkUsage.trimEnd()}`);
+  if (!sandbox || rest.length > 0) throw misuse("Cannot fork: name a sandbox, and at most one new name", forkUsage);
   const daemon = new Daemon(values, context);
   const input = { params: { sandbox }, query: daemon.scope, body: name === undefined ? {} : { name } };
   const made = await daemon.askAbout(sandbox, `fork "${sandbox}"`, daemon.client.call("forkSandbox", input));
@@ -91,7 +89,7 @@ export async function restoreCommand(args: string[], context: CommandContext): P
   if (values.help) return showUsage(restoreUsage, context);
   const [sandbox, wanted, ...rest] = positionals;
   if (!sandbox || !wanted || rest.length > 0)
-    throw new CliError(`Cannot restore: name a sandbox and a snapshot\n\n${restoreUsage.trimEnd()}`);
+    throw misuse("Cannot restore: name a sandbox and a snapshot", restoreUsage);
   const daemon = new Daemon(values, context);
   const { client } = daemon;
   const what = `restore "${sandbox}"`;

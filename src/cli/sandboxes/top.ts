@@ -6,7 +6,7 @@ import { ApiError } from "../../client/client.ts";
 import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { misuse } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
 import { type Paper, paperOf, table } from "../print/table.ts";
@@ -46,7 +46,7 @@ export async function topCommand(args: string[], context: CommandContext): Promi
     ...daemonOptions,
   });
   if (values.help) return showUsage(topUsage, context);
-  if (positionals.length > 0) throw new CliError(`Cannot show a table: top takes no name\n\n${topUsage.trimEnd()}`);
+  if (positionals.length > 0) throw misuse("Cannot show a table: top takes no name", topUsage);
   const pause = durationOf("--every", values.every ?? "2s");
   const daemon = new Daemon(values, context);
   const { output, environment, print } = context;
