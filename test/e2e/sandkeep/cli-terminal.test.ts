@@ -1,7 +1,7 @@
 /** Programs that use the whole terminal, through `sandkeep run -it` and `exec -it`, against one daemon. */
 
 import { createHash, randomBytes } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -9,7 +9,8 @@ import { tempDir } from "../../harness/harness.ts";
 import { needs } from "../../runner/needs.ts";
 import { Cli } from "./cli.ts";
 
-const cli = new Cli(daemonOfFile());
+const daemon = daemonOfFile();
+const cli = new Cli(daemon);
 beforeEach((context) => needs(context, "the command python3", "the command vim.tiny", "the command less"));
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
@@ -86,4 +87,20 @@ test("an agent's full-screen program gets every key, the size, and 100 kB that a
   await program.until(/got \d+ \w{64}/);
   expect(program.output).toContain(`got ${pasted.length} ${createHash("sha256").update(pasted).digest("hex")}`);
   expect(await program.ended).toBe(0);
+});
+
+test("an agent's recipe works on a terminal: the project goes in, the key stays out, and the changes come back", async () => {
+  const project = join(folder, "project");
+  await mkdir(project);
+  const answer = `${screen}open("answer", "w").write(os.environ["AGENT_KEY"])\n`;
+  await writeFile(join(project, "agent.py"), answer);
+  const own = new Cli(daemon, { AGENT_KEY: "the-secret" });
+  const access = ["--header", "api.example.com: x-api-key: $AGENT_KEY", "-e", "AGENT_KEY=placeholder"];
+  const agent = own.onTerminal(["run", "-it", "-v", project, "--sync", ...access, "--", "python3", "agent.py"]);
+  await agent.until(/ready.*size 80 24/s);
+  agent.type("do it\rq!");
+  await agent.until(/got 8 \w{64}/);
+  await agent.until(/Brought back to ".*project": 1 written, 0 removed/);
+  expect(await agent.ended, agent.output).toBe(0);
+  expect(await readFile(join(project, "answer"), "utf8")).toBe("placeholder");
 });
