@@ -162,6 +162,7 @@ describe("valid requests", () => {
     api.succeeded.add("watchFiles");
     expect((await call("readFile", { query: { path: "/tmp/api/d.txt" } })).text).toBe("in a tar");
     expect((await call("readArchive", { query: { path: "/tmp/api" } })).text).toContain("in a tar");
+    await call("readArchive", { query: { path: "/tmp/api", gzip: true } });
     await call("removeFile", { query: { path: "/tmp/api" } });
     expect((await api.send("statFile", { params: things, query: { path: "/tmp/api" } })).status).toBe(404);
   });

@@ -19,6 +19,7 @@ const user = z.string().min(1).max(256).optional().meta({ description: "A user o
 const place = { path, user };
 const binary = "application/octet-stream";
 const tar = "application/x-tar";
+const gzipped = "application/gzip";
 /** most entries of a list */
 const mostListed = 10_000;
 
@@ -172,11 +173,11 @@ export function fileOperations({ core, logError, limits, ending }: Dialect) {
       answer: {
         status: 200,
         description: "The archive; names in it are relative to the path",
-        others: { [tar]: undefined },
+        others: { [tar]: undefined, [gzipped]: undefined },
       },
       async run({ caller, session, query: { gzip, ...where }, connection }) {
         const archive = await userFiles.archive(caller, session, where, { gzip });
-        const type = gzip ? "application/gzip" : tar;
+        const type = gzip ? gzipped : tar;
         return new Response(stream(archive, connection), {
           headers: { "content-type": type, "cache-control": "no-store" },
         });
