@@ -1,10 +1,10 @@
 /** The components that a Linux runtime is made of, opened in the order in which they need each other. */
 
-import { randomBytes } from "node:crypto";
 import { chmodSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { makeFolderSync } from "../../base/files/folders.ts";
+import { fewRandomBytes } from "../../base/random-bytes.ts";
 import type { ImageConventions } from "../../core/model/conventions.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
@@ -241,7 +241,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
   await snapshots.open(options);
-  const newName = () => `m${randomBytes(8).toString("hex")}`;
+  const newName = () => `m${fewRandomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
   const output = { outputLimit, journalLimit };
   const maker = new MachinePreparer({

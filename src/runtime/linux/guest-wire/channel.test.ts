@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { FrameParser, FrameWriter, Type, What } from "../../../protocols/guest-frames.ts";
 import { Agent } from "./agent.ts";
+import { askAlone, Channel } from "./channel.ts";
 import { Launcher } from "./launcher.ts";
 
 test("a launcher or an agent with other frames is refused in a sentence, and no second launcher is started", async () => {
@@ -49,6 +50,50 @@ test("a process without descriptors takes neither an agent for gone nor a proces
   const [dialled, looked] = stdout.trim().split("\n");
   expect(dialled).toBe("limit Cannot connect to the sandbox: EMFILE: too many open files");
   expect(looked).toMatch(/^EMFILE /);
+});
+
+test("the answer of a helper ends its connection; one that refuses, or dies without an answer, says so", async () => {
+  const path = join(await tempDir(), "helper.sock");
+  const ended: string[] = [];
+  const refusal = new FrameWriter().u32(constants.errno.ENOSPC).u8(What.path).str("Cannot copy it");
+  const server = createServer((socket) => {
+    socket.once("data", (chunk) => {
+      const asked = chunk.toString("latin1");
+      socket.once("close", () => ended.push(asked));
+      if (asked === "yes") socket.write(new FrameWriter().frame(Type.ok, 1));
+      else if (asked === "no") socket.write(refusal.frame(Type.fail, 1));
+      else socket.end();
+    });
+  });
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  const ask = (text: string) => askAlone(path, "the launcher", Buffer.from(text), 10_000);
+  await ask("yes");
+  await expect(ask("no")).rejects.toThrow(/^Cannot copy it/);
+  const died = { code: "gone", message: "Cannot finish the request: the launcher's helper died" };
+  await expect(ask("die")).rejects.toMatchObject(died);
+  await expect.poll(() => ended).toEqual(["yes", "no", "die"]);
+});
+
+test("requests fail when their connection ends, and afterwards", async () => {
+  const path = join(await tempDir(), "agent.sock");
+  const server = createServer((socket) => {
+    const parser = new FrameParser();
+    socket.on("data", (chunk) => {
+      for (const { id, type } of parser.push(chunk)) {
+        if (type === Type.hello) socket.write(new FrameWriter().u32(1).u32(1).frame(Type.ok, id));
+        else socket.destroy();
+      }
+    });
+  });
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  let closed = 0;
+  const channel = await Channel.open(path, "the sandbox", { closed: () => void closed++ });
+  const gone = { code: "gone", message: "The connection to the sandbox has ended" };
+  await expect(channel.request(Type.machines)).rejects.toMatchObject(gone);
+  await expect(channel.request(Type.machines)).rejects.toMatchObject(gone);
+  expect(closed).toBe(1);
 });
 
 /** answers every HELLO as guest/shared/connection.c does where it speaks another version */

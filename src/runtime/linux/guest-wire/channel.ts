@@ -24,7 +24,7 @@ export interface ChannelEvents {
   /** a frame that answers no request */
   event?(frame: Frame): void;
   /** called once */
-  closed?(reason: Error): void;
+  closed?(): void;
 }
 
 /** The other side lives, and was started by a version of Sandkeep with other frames. */
@@ -61,7 +61,8 @@ export class Channel {
   readonly #pending = new Map<number, Pending>();
   readonly #events: ChannelEvents;
   #nextId = 1;
-  #closed: Error | undefined;
+  /** set once it has ended */
+  #ended: { cause: Error | undefined } | undefined;
 
   private constructor(socket: Socket, name: string, events: ChannelEvents) {
     this.#socket = socket;
@@ -91,7 +92,7 @@ export class Channel {
   }
 
   request(type: number, payload: FrameWriter = new FrameWriter()): Promise<FrameReader> {
-    if (this.#closed) return Promise.reject(this.#closed);
+    if (this.#ended) return Promise.reject(this.#gone(this.#ended.cause));
     const id = this.#nextId;
     this.#nextId = id === 0xffffffff ? 1 : id + 1;
     const frame = payload.frame(type, id);
@@ -133,11 +134,15 @@ export class Channel {
   }
 
   #end(cause?: Error): void {
-    if (this.#closed) return;
-    this.#closed = new SandkeepError("gone", `The connection to ${this.#name} has ended`, { cause });
-    for (const pending of this.#pending.values()) pending.reject(this.#closed);
-    this.#pending.clear();
-    this.#events.closed?.(this.#closed);
+    if (this.#ended) return;
+    this.#ended = { cause };
+    // Most connections end without a request: an error, with its stack, is made for those that fail.
+    if (this.#pending.size > 0) this.interrupt(this.#gone(cause));
+    this.#events.closed?.();
+  }
+
+  #gone(cause: Error | undefined): SandkeepError {
+    return new SandkeepError("gone", `The connection to ${this.#name} has ended`, { cause });
   }
 }
 
@@ -173,28 +178,27 @@ export async function openFiles(
  * disk that hangs, is given up after `longest` ms; it ends by itself when it goes on
  */
 export async function askAlone(path: string, name: string, request: Buffer, longest: number): Promise<void> {
-  const socket = await dial(path, name);
-  socket.write(request);
-  const answer = answerOn(socket, name);
-  if (await answers(answer, longest)) return answer;
-  socket.destroy();
-  const why = `${name}'s helper has not answered for ${longest / 1000} s`;
-  throw new SandkeepError("unavailable", `Cannot finish the request: ${why}`);
-}
-
-async function answerOn(socket: Socket, name: string): Promise<void> {
+  const { promise: answer, resolve, reject } = Promise.withResolvers<Frame>();
+  const gone = (who: string, cause?: unknown) =>
+    reject(new SandkeepError("gone", `Cannot finish the request: ${who} died`, { cause }));
   const parser = new FrameParser();
-  try {
-    for await (const chunk of socket) {
-      for (const frame of parser.push(chunk)) {
-        if (frame.type === Type.ok) return;
-        throw withoutFolders(failure(frame.payload));
-      }
+  const socket = await dial(path, name, (chunk) => {
+    try {
+      for (const frame of parser.push(chunk)) resolve(frame);
+    } catch (error) {
+      gone(name, error);
     }
-    throw new SandkeepError("gone", `Cannot finish the request: ${name}'s helper died`);
-  } catch (cause) {
-    if (cause instanceof SandkeepError) throw cause;
-    throw new SandkeepError("gone", `Cannot finish the request: ${name} died`, { cause });
+  });
+  socket.once("error", (error) => gone(name, error));
+  socket.once("end", () => gone(`${name}'s helper`));
+  try {
+    socket.write(request);
+    if (!(await answers(answer, longest))) {
+      const why = `${name}'s helper has not answered for ${longest / 1000} s`;
+      throw new SandkeepError("unavailable", `Cannot finish the request: ${why}`);
+    }
+    const { type, payload } = await answer;
+    if (type !== Type.ok) throw withoutFolders(failure(payload));
   } finally {
     socket.destroy();
   }

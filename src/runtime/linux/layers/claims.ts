@@ -4,10 +4,10 @@
  * the daemon; it counts as long as the process that made it lives.
  */
 
-import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { fewRandomBytes } from "../../../base/random-bytes.ts";
 import { startTick } from "../host/kernel-file.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 
@@ -67,9 +67,13 @@ export class Claims {
 
 const claimFile = z.object({ layers: z.array(z.string()) });
 
+/** when this process began; it is read once */
+let ownTick: string | undefined;
+
 /** a name that identifies the process that made something: its pid, its start tick, and random bytes */
 export function processTag(random = 6): string {
-  return `${process.pid}-${startTick(process.pid) ?? 0}-${randomBytes(random).toString("hex")}`;
+  ownTick ??= startTick(process.pid);
+  return `${process.pid}-${ownTick ?? 0}-${fewRandomBytes(random).toString("hex")}`;
 }
 
 /** whether the process of a tag still runs; a pid alone may belong to another process by now */

@@ -6,8 +6,7 @@
  * machine got its owner.
  */
 
-import { readdirSync, rmSync, writeFileSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { closeSync, fsync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type MachineRecord, readMachineRecord, writeMachineRecord } from "../../../protocols/machine-record.ts";
 import { readKeptSync, writeKeptSync } from "../storage/kept-record.ts";
@@ -30,15 +29,15 @@ export function writeSpare({ spare }: Pick<MachinePlan, "spare">, record: Machin
 
 /** resolves when the record is on the disk, or cannot be flushed: without it a loss of power costs the machine's files */
 export async function flushRecord(folder: string): Promise<void> {
-  const file = await open(join(folder, "machine.json")).catch(() => undefined);
-  if (!file) return;
+  let file: number;
   try {
-    await file.sync();
+    file = openSync(join(folder, "machine.json"), "r");
   } catch {
-    // A disk that cannot be flushed shows in everything else.
-  } finally {
-    await file.close();
+    return;
   }
+  // A disk that cannot be flushed shows in everything else.
+  await new Promise<void>((resolve) => fsync(file, () => resolve()));
+  closeSync(file);
 }
 
 /** throws for a record of a newer version: it is not damaged, and must not be set aside */
