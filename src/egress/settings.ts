@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import type { ForwardHeaders } from "../core/model/conventions.ts";
 import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/ports/egress-settings.ts";
-import { egressSettings } from "../protocols/egress-control.ts";
+import { readEgressSettings } from "../protocols/egress-control.ts";
 import type { Destination } from "../protocols/netd-channel.ts";
 import { isProxied, type Target } from "./connection/proxy.ts";
 import { parseResolver } from "./dns/resolvers.ts";
@@ -64,7 +64,7 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
 /** the settings that the last daemon left, in a file or an open descriptor; undefined if there are none */
 export function settingsIn(file: string | number | undefined): EgressSettings {
   if (file === undefined || (typeof file === "string" && !existsSync(file))) return noEgressSettings;
-  return egressSettings.parse(JSON.parse(readFileSync(file, "utf8")));
+  return readEgressSettings(JSON.parse(readFileSync(file, "utf8")));
 }
 
 /** A new Resolver reads /etc/resolv.conf again; dns.getServers() keeps the list from the start of the process. */

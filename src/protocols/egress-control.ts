@@ -23,8 +23,22 @@
  * other versions. Each side ignores fields that it does not know. Version 1 is version 2 without the first line.
  */
 
-import { z } from "zod";
 import { parsedJson } from "./json-text.ts";
+import {
+  byKind,
+  fitting,
+  flag,
+  list,
+  looseObject,
+  Mismatch,
+  number,
+  object,
+  oneOf,
+  optional,
+  type Shape,
+  text,
+  whole,
+} from "./shapes.ts";
 
 export const egressControlVersion = 2;
 /** the version of a process that does not send its version */
@@ -97,52 +111,54 @@ export type EgressProcessLine =
   | { id: number; error?: string | undefined }
   | { questions: CommandQuestion[] };
 
-export const egressSettings: z.ZodType<EgressSettings> = z.object({
-  allow: z.array(z.string()),
-  deny: z.array(z.string()),
-  resolvers: z.array(z.string()),
-  roots: z.array(z.string()),
-  proxy: z
-    .object({
-      host: z.string(),
-      port: z.int(),
-      authorization: z.string().optional(),
-      names: z.boolean(),
-      direct: z.array(z.string()),
-    })
-    .optional(),
-  forwardHeaders: z
-    .object({ host: z.string(), scheme: z.string(), port: z.string(), path: z.string(), token: z.string() })
-    .optional(),
+const proxy = object<EgressProxy>({
+  host: text,
+  port: whole,
+  authorization: optional(text),
+  names: flag,
+  direct: list(text),
 });
+const settings = object<EgressSettings>({
+  allow: list(text),
+  deny: list(text),
+  resolvers: list(text),
+  roots: list(text),
+  proxy: optional(proxy),
+  forwardHeaders: optional(object({ host: text, scheme: text, port: text, path: text, token: text })),
+});
+const rule = looseObject<{ action: object }>({ action: looseObject<object>({}) });
+const network = looseObject<GivenPolicy>({
+  mode: oneOf(["custom"]),
+  domains: list(looseObject<GivenPolicy["domains"][number]>({ domain: text, rules: list(rule) })),
+  allowedCidrs: list(text),
+  deniedCidrs: list(text),
+});
+const ofMachine = object<{ id: number; machine: string }>({ id: whole, machine: text });
+const daemonLine = byKind<DaemonLine>({
+  settings: object({ id: whole, settings }),
+  set: object({ id: whole, machine: text, network, fresh: flag }),
+  drop: ofMachine,
+  flush: ofMachine,
+  keep: object({ id: whole, machines: list(text) }),
+  commands: object({ answers: list(object<CommandAnswer>({ question: whole, command: optional(text) })) }),
+});
+const process: Shape<Ancestry[number]> = (value, path) => {
+  const [pid, session, startedAt, ...more] = list(number)(value, path);
+  if (pid === undefined || session === undefined || startedAt === undefined || more.length > 0)
+    throw new Mismatch(path, "three numbers");
+  return [pid, session, startedAt];
+};
+const questions = list(object<CommandQuestion>({ question: whole, machine: text, ancestry: list(process) }));
+const egressProcessLines: Shape<EgressProcessLine>[] = [
+  object<{ questions: CommandQuestion[] }>({ questions }),
+  object<{ id: number; error?: string | undefined }>({ id: whole, error: optional(text) }),
+  object<{ v: number }>({ v: whole }),
+];
 
-const network = z.looseObject({
-  mode: z.literal("custom"),
-  domains: z.array(z.looseObject({ domain: z.string(), rules: z.array(z.looseObject({ action: z.looseObject({}) })) })),
-  allowedCidrs: z.array(z.string()),
-  deniedCidrs: z.array(z.string()),
-});
-const daemonLine: z.ZodType<DaemonLine> = z.discriminatedUnion("kind", [
-  z.object({ id: z.int(), kind: z.literal("settings"), settings: egressSettings }),
-  z.object({ id: z.int(), kind: z.literal("set"), machine: z.string(), network, fresh: z.boolean() }),
-  z.object({ id: z.int(), kind: z.literal("drop"), machine: z.string() }),
-  z.object({ id: z.int(), kind: z.literal("flush"), machine: z.string() }),
-  z.object({ id: z.int(), kind: z.literal("keep"), machines: z.array(z.string()) }),
-  z.object({
-    kind: z.literal("commands"),
-    answers: z.array(z.object({ question: z.int(), command: z.string().optional() })),
-  }),
-]);
-const question = z.object({
-  question: z.int(),
-  machine: z.string(),
-  ancestry: z.array(z.tuple([z.number(), z.number(), z.number()])),
-});
-const egressProcessLine: z.ZodType<EgressProcessLine> = z.union([
-  z.object({ questions: z.array(question) }),
-  z.object({ id: z.int(), error: z.string().optional() }),
-  z.object({ v: z.int() }),
-]);
+/** throws if the value is nothing that a daemon has written */
+export function readEgressSettings(value: unknown): EgressSettings {
+  return settings(value, "settings");
+}
 
 /** includes the line break */
 export function writeControlLine(line: DaemonLine | EgressProcessLine): string {
@@ -151,13 +167,18 @@ export function writeControlLine(line: DaemonLine | EgressProcessLine): string {
 
 /** an unreadable line has the id for the answer, 0 if it has none. The unreadable part may be a secret */
 export function readDaemonLine(written: string): { line: DaemonLine } | { unreadable: number } {
-  const line = daemonLine.safeParse(parsedJson(written)).data;
+  const line = fitting(daemonLine, parsedJson(written));
   return line ? { line } : { unreadable: Number(/^\{"id":(\d+),/.exec(written)?.[1] ?? 0) };
 }
 
 /** undefined for an unreadable line */
 export function readEgressProcessLine(written: string): EgressProcessLine | undefined {
-  return egressProcessLine.safeParse(parsedJson(written)).data;
+  const value = parsedJson(written);
+  for (const shape of egressProcessLines) {
+    const line = fitting(shape, value);
+    if (line) return line;
+  }
+  return undefined;
 }
 
 /** describes an egress process of another version, in words that fit after "it" */

@@ -20,9 +20,9 @@
  * cause does.
  */
 
-import { z } from "zod";
 import { parsedJson } from "./json-text.ts";
 import { checkVersion } from "./newer-format.ts";
+import { byKind, count, fitting, flag, list, object, oneOf, optional, type Shape, text } from "./shapes.ts";
 
 export const egressLogVersion = 1;
 
@@ -126,56 +126,55 @@ export type EgressLogLine =
   /** number of decisions that were not logged, as there were too many at once */
   | (EgressPosition & { dropped: number });
 
-const counted = z.int().nonnegative();
-const text = z.string().exactOptional();
-const names = z.array(z.string());
-const plainCauses = [
-  "allow-all",
-  "deny-all",
-  "policy",
-  "by-subnet-only",
-  "wrong-name",
-  "special-address",
-  "other-resolver",
-  "around-rules",
-  "unsupported",
-  "unknown-policy",
-  "interception",
-  "cut-off",
-] as const;
-const cause: z.ZodType<EgressCause> = z.discriminatedUnion("kind", [
-  z.object({ kind: z.enum(plainCauses) }),
-  z.object({ kind: z.literal("denied-subnet"), subnet: z.string() }),
-  z.object({ kind: z.literal("request"), rule: counted.exactOptional() }),
-]);
-const decision = z.object({
-  id: counted,
-  at: counted,
-  protocol: z.enum(["tcp", "tls", "http", "https", "postgres", "udp", "dns", "icmp", "other"]),
-  name: text,
-  sni: text,
-  address: text,
-  port: counted.exactOptional(),
-  method: text,
-  path: text,
-  status: counted.exactOptional(),
-  type: text,
-  allowed: z.boolean(),
-  reason: text,
-  failure: text,
-  rule: text,
-  cause: cause.exactOptional(),
-  command: text,
-  program: text,
-  missing: z
-    .object({ allow: names.exactOptional(), subnets: z.object({ allow: names }).exactOptional() })
-    .exactOptional(),
-  count: counted,
-  ended: counted,
-  bytesIn: counted,
-  bytesOut: counted,
+const short = optional(text);
+const nothing = object<object>({});
+const cause = byKind<EgressCause>({
+  "allow-all": nothing,
+  "deny-all": nothing,
+  policy: nothing,
+  "denied-subnet": object({ subnet: text }),
+  "by-subnet-only": nothing,
+  "wrong-name": nothing,
+  "special-address": nothing,
+  "other-resolver": nothing,
+  "around-rules": nothing,
+  unsupported: nothing,
+  "unknown-policy": nothing,
+  request: object<{ rule?: number }>({ rule: optional(count) }),
+  interception: nothing,
+  "cut-off": nothing,
 });
-const schema: z.ZodType<EgressLogLine> = z.union([z.object({ id: counted, at: counted, dropped: counted }), decision]);
+const missing = object<MissingPermission>({
+  allow: optional(list(text)),
+  subnets: optional(object({ allow: list(text) })),
+});
+const decision = object<Exclude<EgressLogLine, { dropped: number }>>({
+  id: count,
+  at: count,
+  protocol: oneOf(["tcp", "tls", "http", "https", "postgres", "udp", "dns", "icmp", "other"]),
+  name: short,
+  sni: short,
+  address: short,
+  port: optional(count),
+  method: short,
+  path: short,
+  status: optional(count),
+  type: short,
+  allowed: flag,
+  reason: short,
+  failure: short,
+  rule: short,
+  cause: optional(cause),
+  command: short,
+  program: short,
+  missing: optional(missing),
+  count,
+  ended: count,
+  bytesIn: count,
+  bytesOut: count,
+});
+const dropped = object<EgressPosition & { dropped: number }>({ id: count, at: count, dropped: count });
+const line: Shape<EgressLogLine> = (value, path) => fitting(dropped, value) ?? decision(value, path);
 
 /** includes the line break */
 export function writeEgressLine({ id, ...rest }: EgressLogLine): string {
@@ -186,7 +185,7 @@ export function writeEgressLine({ id, ...rest }: EgressLogLine): string {
 export function readEgressLine(written: string): EgressLogLine | undefined {
   const value = parsedJson(written);
   checkVersion("the egress log", value, egressLogVersion);
-  return schema.safeParse(value).data;
+  return fitting(line, value);
 }
 
 /** the id of the line at the start of a text, or 0. Much cheaper than reading the line */

@@ -10,8 +10,20 @@
  * of the format, 1 where the field is missing. The reader ignores fields that it does not know, and netd ignores words.
  */
 
-import { z } from "zod";
 import { checkVersion } from "./newer-format.ts";
+import {
+  byKind,
+  flag,
+  type KindShapes,
+  list,
+  Mismatch,
+  number,
+  object,
+  otherwise,
+  type Shape,
+  text,
+  whole,
+} from "./shapes.ts";
 
 export const netdChannelVersion = 1;
 
@@ -88,34 +100,37 @@ export type EgressReply =
   /** the egress process has begun with that many connections of the sandbox, or has closed that many */
   | { kind: "taken" | "closed"; id: number; count: number };
 
-const hex = z.string().transform((text) => Buffer.from(text, "hex"));
-const from = { id: z.int(), machine: z.string() };
-const sender = { ...from, custom: z.boolean().default(false) };
+const hex: Shape<Buffer> = (value, path) => Buffer.from(text(value, path), "hex");
+const hexText: Shape<string> = (value, path) => hex(value, path).toString();
+const from = { id: whole, machine: text };
+const sender = { ...from, custom: otherwise(flag, false) };
 // An older netd does not send a holder.
-const held = { holder: z.int().default(0) };
-const destination = { address: z.string(), port: z.int() };
-const schema: z.ZodType<NetdMessage> = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("tcp"), ...sender, ...destination, ...held }),
-  z.object({ kind: z.literal("udp"), ...sender, flow: z.int(), ...destination, ...held }),
-  z.object({ kind: z.literal("dns"), ...sender, flow: z.int(), packet: hex, ...held }),
-  z.object({ kind: z.literal("flow"), ...sender, ...destination, sent: z.int(), received: z.int() }),
-  z.object({
-    kind: z.literal("holder"),
-    id: z.int(),
-    program: hex.transform((name) => name.toString()),
-    ancestry: z.array(z.array(z.number())),
-  }),
-  z.object({ kind: z.literal(["end", "rechecked", "told"]), id: z.int() }),
-  z.object({ kind: z.literal("refused"), ...from, protocol: z.int(), ...destination, packet: hex }),
-  z.object({ kind: z.literal("unseen"), ...from, count: z.int() }),
-]);
+const held = { holder: otherwise(whole, 0) };
+const destination = { address: text, port: whole };
+const about = object<{ id: number }>({ id: whole });
+const shapes: KindShapes<NetdMessage> = {
+  tcp: object({ ...sender, ...destination, ...held }),
+  udp: object({ ...sender, flow: whole, ...destination, ...held }),
+  dns: object({ ...sender, flow: whole, packet: hex, ...held }),
+  flow: object({ ...sender, ...destination, sent: whole, received: whole }),
+  holder: object({ id: whole, program: hexText, ancestry: list(list(number)) }),
+  end: about,
+  rechecked: about,
+  told: about,
+  refused: object({ ...from, protocol: whole, ...destination, packet: hex }),
+  unseen: object({ ...from, count: whole }),
+};
+const anyMessage = byKind(shapes);
 
 /** takes what Node has parsed; throws NewerFormat, or an error for a message that netd never sends */
 export function readNetdMessage(message: unknown): NetdMessage {
   checkVersion("a message of netd", message, netdChannelVersion);
-  const { data, error } = schema.safeParse(message);
-  if (data) return data;
-  throw new Error(`Cannot understand a message${problem(message, error.issues[0])}`);
+  try {
+    return anyMessage(message, "");
+  } catch (error) {
+    if (!(error instanceof Mismatch)) throw error;
+    throw new Error(`Cannot understand a message${problem(message, error)}`);
+  }
 }
 
 export function writeEgressReply(reply: EgressReply): string {
@@ -125,11 +140,8 @@ export function writeEgressReply(reply: EgressReply): string {
   return `${reply.kind} ${reply.id} ${reply.count}`;
 }
 
-const typeNames: Record<string, string> = { int: "a number", number: "a number", string: "text", array: "a list" };
-
-function problem(message: unknown, issue: z.core.$ZodIssue | undefined): string {
+function problem(message: unknown, mismatch: Mismatch): string {
   if (typeof message !== "object" || message === null) return ": not an object";
-  if (issue?.code === "invalid_union") return ` of kind "${"kind" in message ? String(message.kind) : ""}"`;
-  const expected = issue?.code === "invalid_type" ? typeNames[issue.expected] : undefined;
-  return `: "${issue?.path.join(".")}" is not ${expected ?? "valid"}`;
+  const isKnown = "kind" in message && typeof message.kind === "string" && Object.hasOwn(shapes, message.kind);
+  return isKnown ? `: ${mismatch.message}` : ` of kind "${"kind" in message ? String(message.kind) : ""}"`;
 }

@@ -12,10 +12,10 @@
  * has an object there instead.
  */
 
-import { z } from "zod";
 import type { EgressTraffic } from "./egress-log.ts";
 import { parsedJson } from "./json-text.ts";
 import { checkVersion } from "./newer-format.ts";
+import { count, fitting, object, record } from "./shapes.ts";
 
 export const trafficCountsVersion = 1;
 
@@ -28,11 +28,7 @@ export interface TrafficCounts extends EgressTraffic {
   count: number;
 }
 
-const counted = z.int().nonnegative();
-const schema: z.ZodType<Record<string, TrafficCounts>> = z.record(
-  z.string(),
-  z.object({ bytesIn: counted, bytesOut: counted, count: counted }),
-);
+const shape = record(object<TrafficCounts>({ bytesIn: count, bytesOut: count, count }));
 
 export function writeTrafficCounts(counts: Record<string, TrafficCounts>): string {
   return JSON.stringify(counts);
@@ -42,5 +38,5 @@ export function writeTrafficCounts(counts: Record<string, TrafficCounts>): strin
 export function readTrafficCounts(written: string): Record<string, TrafficCounts> {
   const value = parsedJson(written);
   checkVersion("how many bytes went where", value, trafficCountsVersion);
-  return schema.safeParse(value).data ?? {};
+  return fitting(shape, value) ?? {};
 }

@@ -78,6 +78,20 @@ describe("imports", () => {
     expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
   });
 
+  test("the egress process loads few packages, as every host has one and its memory counts", () => {
+    const all = imports().filter(({ typeOnly }) => !typeOnly);
+    const loaded = new Set(["src/egress/main.ts"]);
+    const packages = new Set<string>();
+    // A set is walked with what is added meanwhile.
+    for (const file of loaded) {
+      for (const { name } of all.filter(({ from }) => from === file)) {
+        if (name.startsWith(".")) loaded.add(join(dirname(file), name));
+        else if (!name.startsWith("node:")) packages.add(name);
+      }
+    }
+    expect([...packages].sort()).toEqual(["dns-packet", "re2js"]);
+  });
+
   test("the client imports nothing of the daemon but types", () => {
     const wrong = imports().filter(
       ({ from, name, typeOnly }) => /^src\/client\/(?!.*\.test\.ts$)/.test(from) && !typeOnly && !name.startsWith("./"),
