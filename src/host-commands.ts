@@ -33,6 +33,7 @@ export async function image(args: string[], context: CommandContext): Promise<un
   }
   const { imageCommand } = await import("./cli/offline/image.ts");
   const { openOfflineStore } = await import("./cli/offline/offline-store.ts");
+  const { otherDaemonNote } = await import("./cli/offline/other-daemon.ts");
   const { conventions } = await import("./api/default-dialect.ts");
   const { nativeProgram } = await import("./installation/native-program.ts");
   const { dataDirectory, makeDirectory, runDirectory } = await import("./config/directories.ts");
@@ -46,8 +47,11 @@ export async function image(args: string[], context: CommandContext): Promise<un
   const { paperOf } = await import("./cli/print/table.ts");
   const config = readConfig([], process.env);
   await imageCommand(args, {
-    async open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep", create }) {
+    async open({ dataDir: named, runDir = run || "/run/sandkeep", create }) {
+      const dataDir = named ?? (home || "/var/lib/sandkeep");
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
+      const note = named === undefined ? otherDaemonNote(context.environment, data.path) : undefined;
+      if (note !== undefined) warn(note);
       if (!create && !existsSync(data.path)) throw noDataDirectory(data.path);
       return openOfflineStore({
         dataDir: data.path,
