@@ -78,18 +78,14 @@ describe("imports", () => {
     expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
   });
 
-  test("the egress process loads few packages, as every host has one and its memory counts", () => {
-    const all = imports().filter(({ typeOnly }) => !typeOnly);
-    const loaded = new Set(["src/egress/main.ts"]);
-    const packages = new Set<string>();
-    // A set is walked with what is added meanwhile.
-    for (const file of loaded) {
-      for (const { name } of all.filter(({ from }) => from === file)) {
-        if (name.startsWith(".")) loaded.add(join(dirname(file), name));
-        else if (!name.startsWith("node:")) packages.add(name);
-      }
-    }
-    expect([...packages].sort()).toEqual(["dns-packet", "re2js"]);
+  test("the egress process loads one small package, as every host has such a process and its memory counts", () => {
+    expect(packagesOf("src/egress/main.ts")).toEqual(["dns-packet"]);
+  });
+
+  test("the daemon loads what few hosts or requests need only when they do", () => {
+    const packages = packagesOf("src/daemon/daemon.ts");
+    expect(packages).toContain("hono");
+    expect(packages.filter((name) => /^(pg|dockerfile-ast|@modelcontextprotocol\/.*)$/.test(name))).toEqual([]);
   });
 
   test("the client imports nothing of the daemon but types", () => {
@@ -250,6 +246,8 @@ interface Import {
   /** as written: "./wire.ts", "node:net", "zod" */
   name: string;
   typeOnly: boolean;
+  /** whether the program decides when it is loaded */
+  isLater: boolean;
 }
 
 /** what files import; those of the product, unless others are given: tests may reach anywhere */
@@ -262,9 +260,25 @@ function imports(files = sources.filter(({ path }) => /^src\/(?!.*\.test\.ts$)/.
       from: path,
       name: name ?? bare ?? "",
       typeOnly: type !== undefined,
+      isLater: false,
     })),
-    ...[...text.matchAll(call)].map(([, name = ""]) => ({ from: path, name, typeOnly: false })),
+    ...[...text.matchAll(call)].map(([, name = ""]) => ({ from: path, name, typeOnly: false, isLater: true })),
   ]);
+}
+
+/** the packages that are loaded with a file, in order */
+function packagesOf(main: string): string[] {
+  const all = imports().filter(({ typeOnly, isLater }) => !typeOnly && !isLater);
+  const loaded = new Set([main]);
+  const packages = new Set<string>();
+  // A set is walked with what is added meanwhile.
+  for (const file of loaded) {
+    for (const { name } of all.filter(({ from }) => from === file)) {
+      if (name.startsWith(".")) loaded.add(join(dirname(file), name));
+      else if (!name.startsWith("node:")) packages.add(name);
+    }
+  }
+  return [...packages].sort();
 }
 
 function localImports(): { from: string; to: string }[] {

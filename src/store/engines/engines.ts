@@ -11,8 +11,7 @@ import { Checkpoints } from "./checkpoints.ts";
 import { translateErrors } from "./faults.ts";
 import { Flush } from "./flush.ts";
 import { noteUncertain, patientStore } from "./outage.ts";
-import { openPool } from "./postgres.ts";
-import { DatabaseLock } from "./postgres-lock.ts";
+import type { DatabaseLock } from "./postgres-lock.ts";
 import { type FileLock, isLocked, lockFile, NodeSqliteDialect } from "./sqlite.ts";
 import { type Statements, statementsOf } from "./statements.ts";
 
@@ -106,7 +105,8 @@ const RUN_LOCK = 7_392_640_119;
 
 function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine {
   let lock: DatabaseLock | undefined;
-  const pool = openPool(url, () => lock);
+  // Most daemons use SQLite, and need no memory for this client.
+  const pool = async () => (await import("./postgres.ts")).openPool(url, () => lock);
   const onCreateConnection = async (connection: DatabaseConnection) => {
     await noteUncertain(connection);
     await translateErrors(connection);
@@ -134,6 +134,7 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
     },
     async claim() {
       if (lock) return lock.take();
+      const { DatabaseLock } = await import("./postgres-lock.ts");
       const fresh = new DatabaseLock(url, lost);
       if (!(await fresh.take())) return false;
       lock = fresh;

@@ -5,7 +5,7 @@ import { absolutePath } from "../../../core/builds/paths.ts";
 import { shellLine } from "../../../core/commands/login-shell.ts";
 import type { WantedImage } from "../../../core/images/images.ts";
 import type { Recipe } from "../../../core/templates/template-runs.ts";
-import { emptySettings } from "../../kit/dockerfile/dockerfile.ts";
+import { emptySettings } from "../../kit/dockerfile/empty-settings.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import type { StartBody, Step } from "./schemas.ts";
 

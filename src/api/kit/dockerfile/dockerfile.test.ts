@@ -4,7 +4,8 @@
 
 import { describe, expect, test } from "vitest";
 import type { CopyAction, ImageSettings, RunAction } from "../../../core/builds/build-plan.ts";
-import { emptySettings, readDockerfile } from "./dockerfile.ts";
+import { readDockerfile } from "./dockerfile.ts";
+import { emptySettings } from "./empty-settings.ts";
 
 const base: ImageSettings = { ...emptySettings(), env: { PATH: "/bin" }, command: ["old"], user: "app", cwd: "/srv" };
 

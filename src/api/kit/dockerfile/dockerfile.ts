@@ -12,6 +12,7 @@ import type {
   ImageSettings,
 } from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
+import { emptySettings } from "./empty-settings.ts";
 import { type Instruction, type Keyword, wrongAt } from "./instructions.ts";
 import {
   argsOf,
@@ -45,10 +46,6 @@ const proxies = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROX
   name,
   name.toLowerCase(),
 ]);
-
-export function emptySettings(): ImageSettings {
-  return { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };
-}
 
 function planOf(outline: Outline, images: ReadonlyMap<string, ImageSettings>): BuildPlan {
   const results = new Map<number, ImageSettings>();

@@ -7,7 +7,6 @@ import { dockerfileIn } from "../../../core/builds/context-files.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { policyOfText } from "../../../core/network/policy-text.ts";
 import type { BuildContext } from "../../../core/ports/image-builds.ts";
-import { readDockerfile } from "../../kit/dockerfile/dockerfile.ts";
 import { bodyBytes, byteBody, jsonOf, parsed } from "../../kit/http.ts";
 import { ndjson } from "../../kit/live.ts";
 import { errorLine } from "../errors.ts";
@@ -77,6 +76,8 @@ export function imageOperations({ core, logError }: Dialect) {
         const left = new AbortController();
         const build = await started(context, async () => {
           const text = await dockerfileIn(context, query.file, { apart: query.apart });
+          // Many daemons never build, and need no memory for the reader of Dockerfiles.
+          const { readDockerfile } = await import("../../kit/dockerfile/dockerfile.ts");
           const file = readDockerfile(text, { buildArgs: args, target, platform });
           const lines = await core.builds.build(owner, {
             name,
