@@ -175,7 +175,8 @@ describe.each(users)("what %s inside takes", (user) => {
 
   test("of datagrams that are begun and never sent is limited by their sockets, and does not grow with processes", async () => {
     const [count, why] = await taken(victim, user, "datagrams");
-    expect(count).toBeGreaterThan(480);
+    // Up to 32 sockets of the test before may not be gone yet, and the agent has some.
+    expect(count).toBeGreaterThan(440);
     expect(count).toBeLessThanOrEqual(512);
     expect(why).toBe("Too many open files");
     expect(await taken(victim, user, "datagrams")).toEqual([0, "Too many open files"]);
