@@ -208,8 +208,11 @@ async function main(args: string[]): Promise<number> {
     else if (["-v", "-V", "--version", "version"].includes(name)) print((await onHost()).version());
     else {
       const code = await runNamed(name, rest);
-      // It has ended, and all its output is written: nothing is left to wait for.
-      if (typeof code === "number") process.exit(code);
+      // It has ended: nothing is left to wait for but a slow reader of its output.
+      if (typeof code === "number") {
+        await output?.flush();
+        process.exit(code);
+      }
     }
     return Number(process.exitCode ?? 0);
   } catch (error) {

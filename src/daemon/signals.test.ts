@@ -1,6 +1,8 @@
-/** How often a daemon was asked to end. */
+/** How often a daemon was asked to end, and how a command ends its output. */
 
-import { EventEmitter } from "node:events";
+import { spawn } from "node:child_process";
+import { EventEmitter, once } from "node:events";
+import { setTimeout } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { finishStart, handleSignals } from "./signals.ts";
 
@@ -47,4 +49,22 @@ test("a start is finished after a signal, but not waited for after a second one"
     started: "daemon",
     isWanted: true,
   });
+});
+
+test("a command that exits leaves nothing unsaid to a slow reader", async () => {
+  const program = `
+    import { outputUntilClosed } from ${JSON.stringify(new URL("signals.ts", import.meta.url).href)};
+    const output = outputUntilClosed(() => process.exit(1));
+    for (let piece = 0; piece < 20; piece++) output.write(output.stdout, "x".repeat(10_000));
+    await output.flush();
+    process.exit(7);`;
+  const child = spawn(process.execPath, ["--input-type=module-typescript", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(child, "exit");
+  // More than the pipe takes waits in the program.
+  await setTimeout(300);
+  let length = 0;
+  for await (const chunk of child.stdout) length += chunk.length;
+  expect([length, (await exited)[0]]).toEqual([200_000, 7]);
 });

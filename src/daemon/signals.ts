@@ -77,6 +77,8 @@ export interface Output {
   readonly stderr: NodeJS.WriteStream;
   /** throws ReaderGone once the reader of either stream has gone; false if the stream must drain before more */
   write(stream: NodeJS.WriteStream, text: string | Uint8Array): boolean;
+  /** resolves when the readers have got everything, or have gone: an exit before that cuts the output off */
+  flush(): Promise<void>;
 }
 
 /** `gone` is called once, with the first error of a stream: EPIPE means that its reader has exited */
@@ -87,8 +89,12 @@ export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void):
     isGone = true;
     gone(error);
   };
-  const opened = (stream: NodeJS.WriteStream) =>
-    stream.listeners("error").includes(onError) ? stream : stream.on("error", onError);
+  const streams = new Set<NodeJS.WriteStream>();
+  const opened = (stream: NodeJS.WriteStream) => {
+    if (!streams.has(stream)) stream.on("error", onError);
+    streams.add(stream);
+    return stream;
+  };
   return {
     get stdout() {
       return opened(process.stdout);
@@ -99,6 +105,10 @@ export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void):
     write(stream, text) {
       if (isGone) throw new BrokenOutput();
       return stream.write(text);
+    },
+    async flush() {
+      for (const stream of streams)
+        if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write("", () => resolve()));
     },
   };
 }
