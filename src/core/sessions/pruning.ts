@@ -27,7 +27,7 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 const settledAfter = 60 * 60_000;
 /** most rows read in one step */
 const rowsAtOnce = 50;
-/** target duration of a step and the pause after it, in ms; and most sessions deleted in one */
+/** target duration of a step and the shortest pause after it, in ms; and most sessions deleted in one */
 const goal = 1;
 const pause = 2;
 const mostAtOnce = 50;
@@ -117,14 +117,14 @@ export class Pruning {
     return gone;
   }
 
-  /** runs a step, pauses so that others get their turn, and updates the estimated duration per session */
+  /** runs a step, pauses as long so that others get their turn, and updates the estimated duration per session */
   async #step<T>(work: () => Promise<T>, sessions = 0): Promise<T> {
     const { steady = this.#context.now } = this.#context;
     const began = steady();
     const result = await work();
     // A very slow step waited for a processor or a disk, so it says little about the next.
     if (sessions > 0) this.#each += (Math.min((steady() - began) / sessions, 2 * this.#each) - this.#each) / 8;
-    await new Promise((resolve) => setTimeout(resolve, pause));
+    await new Promise((resolve) => setTimeout(resolve, Math.max(pause, steady() - began)));
     return result;
   }
 }

@@ -126,7 +126,7 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
     rowLock: "for update",
     lazyCommit: "set local synchronous_commit = off",
     // A step takes about ten round trips, whatever it deletes, and other requests do not wait for it.
-    leastPruned: 50,
+    leastPruned: 20,
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
     runLock: {
       exclusive: `select pg_advisory_xact_lock(${RUN_LOCK})`,
