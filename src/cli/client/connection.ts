@@ -37,7 +37,12 @@ function recordedUrl(dataDir: string | undefined, { environment, dataDirs }: Key
   const all = dataDir === undefined ? dataDirs : [dataDir];
   const ofKey = environment.SANDKEEP_API_KEY ? [] : all.filter((each) => contentOf(join(each, "api-key")) !== "");
   const searched = ofKey.length > 0 ? ofKey.slice(0, 1) : all;
-  return searched.map((each) => contentOf(join(each, "address"))).find((address) => address !== "");
+  return searched.map(addressIn).find((address) => address !== "");
+}
+
+/** where the daemon of a data directory listened when it started last; empty if it has not written that */
+export function addressIn(dataDir: string): string {
+  return contentOf(join(dataDir, "address"));
 }
 
 export function apiKey(dataDir: string | undefined, { environment, dataDirs }: KeyPlaces): string {

@@ -5,11 +5,11 @@ import { Client } from "../client/client.ts";
 import { daemonUrl } from "../client/connection.ts";
 import { contextNamed, readContexts, writeContexts } from "../client/contexts.ts";
 import { type CommandContext, showUsage } from "../command.ts";
-import { CliError, misuse } from "../errors.ts";
+import { CliError } from "../errors.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
-import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
+import { verbAndNames } from "../verbs.ts";
 
 export const contextUsage = `Usage: sandkeep context ls
        sandkeep context create <name> --url <url>
@@ -32,18 +32,13 @@ Example:
 const here = "default";
 
 /** how many names each takes */
-const verbs: Record<string, number> = { ls: 0, create: 1, use: 1, rm: 1 };
+const verbs = { ls: 0, create: 1, use: 1, rm: 1 };
 
 export async function contextCommand(args: string[], context: CommandContext): Promise<undefined> {
   const options = { url: { type: "string" }, json: { type: "boolean" } } as const;
   const { values, positionals } = readArgs(args, contextUsage, options);
   if (values.help) return showUsage(contextUsage, context);
-  const [given = "", ...names] = positionals;
-  const verb = verbOf(given);
-  const count = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (count === undefined) throw misuse(unknownVerb("context", given, Object.keys(verbs)), contextUsage);
-  if (names.length !== count)
-    throw misuse(`Cannot do "context ${given}": it takes ${namesInWords(count)}`, contextUsage);
+  const { verb, names } = verbAndNames("context", positionals, verbs, contextUsage);
   const { environment, print } = context;
   const known = readContexts(environment);
   const [name = ""] = names;

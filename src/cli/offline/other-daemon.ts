@@ -1,21 +1,11 @@
 /** Tells a person whose settings name a daemon that a command works on this host's data directory instead. */
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { addressIn } from "../client/connection.ts";
 
 /** undefined if the settings name no daemon, or the one of this directory */
 export function otherDaemonNote({ SANDKEEP_URL: url }: NodeJS.ProcessEnv, dataDir: string): string | undefined {
   if (!url || isSame(url, addressIn(dataDir))) return undefined;
   return `This works on the images in ${dataDir} of this host, not on those of the daemon at ${url}`;
-}
-
-/** what the directory's daemon has written at its last start */
-function addressIn(dataDir: string): string {
-  try {
-    return readFileSync(join(dataDir, "address"), "utf8").trim();
-  } catch {
-    return "";
-  }
 }
 
 function isSame(one: string, other: string): boolean {

@@ -41,6 +41,11 @@ export interface ImageSettings {
   start?: StartCommand | undefined;
 }
 
+/** the settings of an image that begins with nothing */
+export function emptySettings(): ImageSettings {
+  return { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };
+}
+
 export interface BuildStep {
   /** the step as it was written, for people */
   text: string;

@@ -6,7 +6,7 @@ import type { Context } from "../context.ts";
 import type { Owner } from "../model/sandbox.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 import type { Images } from "../ports/images.ts";
-import type { BuildPlan } from "./build-plan.ts";
+import { type BuildPlan, emptySettings } from "./build-plan.ts";
 import { Builds } from "./builds.ts";
 
 afterEach(() => void vi.useRealTimers());
@@ -37,7 +37,7 @@ function builds(registry: Partial<Pick<Images, "pull">> = {}): Builds {
 
 /** a plan without steps, whose output is longer than what may wait for a slow caller */
 function talkative(): BuildPlan {
-  const settings = { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };
+  const settings = emptySettings();
   const notes = Array.from({ length: 1000 }, () => "note");
   return { stages: [{ name: "0", base: "scratch", steps: [], settings }], target: 0, notes };
 }

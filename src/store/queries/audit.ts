@@ -4,7 +4,7 @@ import type { AuditEntry } from "../../core/model/audit.ts";
 import type { AuditRecords } from "../../core/ports/audit-records.ts";
 import type { Engine } from "../engines/engines.ts";
 import { statement, step } from "../engines/statements.ts";
-import { behind, pageByTime } from "./page.ts";
+import { behind, pageByTime } from "./lists/page.ts";
 import { mapping, type Row } from "./rows.ts";
 
 const entries = mapping<AuditEntry>({

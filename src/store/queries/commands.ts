@@ -4,7 +4,7 @@ import type { Command } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
 import type { Engine } from "../engines/engines.ts";
 import { statement } from "../engines/statements.ts";
-import { pageByTime } from "./page.ts";
+import { pageByTime } from "./lists/page.ts";
 import { all, mapping, type Row } from "./rows.ts";
 
 type CommandStore = Pick<

@@ -6,7 +6,7 @@ import type { DriveQuery, Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
 import { statement } from "../engines/statements.ts";
-import { behind, readPage, type Sort, startingWith } from "./page.ts";
+import { behind, readPage, type Sort, startingWith } from "./lists/page.ts";
 import { first, mapping, type Row } from "./rows.ts";
 
 type DriveStore = Pick<

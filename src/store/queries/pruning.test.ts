@@ -14,9 +14,10 @@ const rows = 5000;
 test("a page of old sessions is found without reading a whole table", async () => {
   await using undo = new AsyncDisposableStack();
   const location = { url: await (await startPostgres(undo)).freshDatabase() };
-  const store = await openStore(location);
-  const owner = await newOwner(store);
+  const first = await openStore(location);
+  const owner = await newOwner(first);
   await fillStore(location, owner, rows);
+  await first.close();
   const { db, close } = openEngine(location);
   undo.defer(close);
   const scans = async (table: string) => {
@@ -24,14 +25,23 @@ test("a page of old sessions is found without reading a whole table", async () =
       select seq_scan as whole, idx_scan as indexed from pg_stat_user_tables where relname = ${table}`.execute(db);
     return found.rows[0] ?? { whole: 0, indexed: 0 };
   };
+  // A connection that has ended has reported what it did, such as the scans of the migrations.
+  const allEnded = async () => {
+    const others = await sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`.execute(db);
+    return others.rows.length === 0;
+  };
+  await eventually("the connections so far have ended", allEnded);
   await eventually("the inserts are counted", async () => (await scans("sandboxes")).indexed >= rows);
   const [sandboxes, sessions] = [await scans("sandboxes"), await scans("sessions")];
 
   const settledBefore = noon + 2 * rows;
+  const store = await openStore(location);
   const page = await store.prunableSessions({ ...owner, endedBefore: noon + rows, settledBefore, limit: 50 });
   expect(page.next).toBe(noon + 48);
-  // A connection that ends has reported what it did.
   await store.close();
+  await eventually("the page's connections have ended", allEnded);
   await eventually("the page is counted", async () => (await scans("sessions")).indexed > sessions.indexed);
   expect((await scans("sandboxes")).whole).toBe(sandboxes.whole);
 });

@@ -9,9 +9,9 @@ import { type RawBuilder, sql } from "kysely";
 import type { PrunableSession, PrunePage, PruneQuery, Store } from "../../core/ports/store.ts";
 import type { Engine } from "../engines/engines.ts";
 import type { Database } from "../tables.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./lists/runs.ts";
+import { type TaggedSession, type TagKey, tagKeysOf } from "./lists/session-tags.ts";
 import { isOver } from "./session-states.ts";
-import { type TaggedSession, type TagKey, tagKeysOf } from "./session-tags.ts";
 
 type PruningStore = Pick<Store, "prunableSessions" | "pruneSessions" | "sessionBehind" | "compactCounts">;
 type PruningEngine = Pick<Engine, "db" | "among" | "rows" | "rowLock" | "lazyCommit" | "leastPruned">;

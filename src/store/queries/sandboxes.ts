@@ -11,13 +11,13 @@ import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
 import { statement, step } from "../engines/statements.ts";
 import type { Database, SandboxRow } from "../tables.ts";
+import type { Runs } from "./lists/runs.ts";
+import { countSandboxes, listSandboxes } from "./lists/sandbox-list.ts";
+import { changeSessionTags, checkTags } from "./lists/session-tags.ts";
+import { tagInserts } from "./lists/tags.ts";
 import { all, first, mapping } from "./rows.ts";
-import type { Runs } from "./runs.ts";
-import { countSandboxes, listSandboxes } from "./sandbox-list.ts";
 import { isOver } from "./session-states.ts";
-import { changeSessionTags, checkTags } from "./session-tags.ts";
 import { sessionInsertion } from "./sessions.ts";
-import { tagInserts } from "./tags.ts";
 
 type SandboxStore = Pick<
   Store,

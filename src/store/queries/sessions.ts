@@ -10,12 +10,12 @@ import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
 import { type Steps, statement, step } from "../engines/statements.ts";
 import type { Database, SessionRow } from "../tables.ts";
-import { named } from "./creation-list.ts";
+import { named } from "./lists/creation-list.ts";
+import type { Runs } from "./lists/runs.ts";
+import { listSessions } from "./lists/session-list.ts";
+import { sessionTagInserts } from "./lists/session-tags.ts";
 import { all, first, mapping } from "./rows.ts";
-import type { Runs } from "./runs.ts";
-import { listSessions } from "./session-list.ts";
 import { isOpen, isOver, isRunning } from "./session-states.ts";
-import { sessionTagInserts } from "./session-tags.ts";
 
 type SessionStore = Pick<
   Store,

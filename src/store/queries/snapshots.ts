@@ -5,11 +5,11 @@ import type { Snapshot } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
 import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
-import { byCreation, named, readByCreation } from "./creation-list.ts";
-import type { Position } from "./cursor.ts";
-import { readPage } from "./page.ts";
+import { byCreation, named, readByCreation } from "./lists/creation-list.ts";
+import type { Position } from "./lists/cursor.ts";
+import { readPage } from "./lists/page.ts";
+import type { Runs } from "./lists/runs.ts";
 import { all, first, mapping, type Row } from "./rows.ts";
-import type { Runs } from "./runs.ts";
 
 type SnapshotStore = Pick<
   Store,

@@ -2,7 +2,7 @@
 
 import type { Page, PageQuery } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
-import { pageByTime } from "./page.ts";
+import { pageByTime } from "./lists/page.ts";
 
 type TeamTable = "secrets" | "templates";
 

@@ -4,7 +4,7 @@ import type { Webhook, WebhookDelivery } from "../../core/model/webhook.ts";
 import type { WebhookRecords } from "../../core/ports/webhooks.ts";
 import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
-import { pageByTime } from "./page.ts";
+import { pageByTime } from "./lists/page.ts";
 import { all, first, mapping } from "./rows.ts";
 
 const webhooks = mapping<Webhook>({

@@ -1,7 +1,7 @@
 /** The plan that steps of a template become. */
 
 import { expect, test } from "vitest";
-import { emptySettings } from "../../kit/dockerfile/empty-settings.ts";
+import { emptySettings } from "../../../core/builds/build-plan.ts";
 import { recipeOf } from "./recipe.ts";
 import type { StartBody, Step } from "./schemas.ts";
 

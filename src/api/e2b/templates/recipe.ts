@@ -1,11 +1,16 @@
 /** Makes a build plan from the steps of a template: variables are expanded and paths made absolute before any step runs. */
 
-import type { BuildAction, BuildPlan, BuildStep, ImageSettings } from "../../../core/builds/build-plan.ts";
+import {
+  type BuildAction,
+  type BuildPlan,
+  type BuildStep,
+  emptySettings,
+  type ImageSettings,
+} from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
 import { shellLine } from "../../../core/commands/login-shell.ts";
 import type { WantedImage } from "../../../core/images/images.ts";
 import type { Recipe } from "../../../core/templates/template-runs.ts";
-import { emptySettings } from "../../kit/dockerfile/empty-settings.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import type { StartBody, Step } from "./schemas.ts";
 

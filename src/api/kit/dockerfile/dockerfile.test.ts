@@ -3,9 +3,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: they are the variables of a Dockerfile
 
 import { describe, expect, test } from "vitest";
-import type { CopyAction, ImageSettings, RunAction } from "../../../core/builds/build-plan.ts";
+import { type CopyAction, emptySettings, type ImageSettings, type RunAction } from "../../../core/builds/build-plan.ts";
 import { readDockerfile } from "./dockerfile.ts";
-import { emptySettings } from "./empty-settings.ts";
 
 const base: ImageSettings = { ...emptySettings(), env: { PATH: "/bin" }, command: ["old"], user: "app", cwd: "/srv" };
 

@@ -3,16 +3,16 @@
  * into a step. All of this happens before anything runs.
  */
 
-import type {
-  BuildAction,
-  BuildPlan,
-  BuildStage,
-  BuildStep,
-  CopyAction,
-  ImageSettings,
+import {
+  type BuildAction,
+  type BuildPlan,
+  type BuildStage,
+  type BuildStep,
+  type CopyAction,
+  emptySettings,
+  type ImageSettings,
 } from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
-import { emptySettings } from "./empty-settings.ts";
 import { type Instruction, type Keyword, wrongAt } from "./instructions.ts";
 import {
   argsOf,

@@ -94,16 +94,12 @@ export class LinuxProcess implements Process, OutputState {
   }
 
   async *output({ from = 0, follow = true, signal }: OutputOptions = {}): AsyncGenerator<OutputChunk> {
-    if (this.ended || !follow) {
-      yield* readJournal(this.#agent.journal, this.id, this, { from, follow, signal });
-      return;
-    }
-    const reader = this.readers.add(from);
+    const reader = this.ended || !follow ? undefined : this.readers.add(from);
     try {
-      const taken = (offset: number) => reader.taken(offset);
+      const taken = (offset: number) => reader?.taken(offset);
       yield* readJournal(this.#agent.journal, this.id, this, { from, follow, signal, taken });
     } finally {
-      reader.close();
+      reader?.close();
     }
   }
 

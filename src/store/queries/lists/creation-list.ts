@@ -1,8 +1,8 @@
 /** Lists of sessions and snapshots in order of creation, oldest or newest first, and parts of them. */
 
 import { type RawBuilder, sql } from "kysely";
-import type { Moment, PageQuery, SnapshotQuery, Span } from "../../core/ports/store.ts";
-import type { Database } from "../tables.ts";
+import type { Moment, PageQuery, SnapshotQuery, Span } from "../../../core/ports/store.ts";
+import type { Database } from "../../tables.ts";
 import type { Position } from "./cursor.ts";
 import type { Sort } from "./page.ts";
 

@@ -6,15 +6,15 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
-import type { Session, TagValue } from "../../core/model/sandbox.ts";
-import type { Page, SessionQuery } from "../../core/ports/store.ts";
-import type { Engine } from "../engines/engines.ts";
-import type { Database } from "../tables.ts";
+import type { Session, TagValue } from "../../../core/model/sandbox.ts";
+import type { Page, SessionQuery } from "../../../core/ports/store.ts";
+import type { Engine } from "../../engines/engines.ts";
+import type { Database } from "../../tables.ts";
+import type { Row } from "../rows.ts";
+import { isOpen } from "../session-states.ts";
 import { between, byCreation, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
-import type { Row } from "./rows.ts";
-import { isOpen } from "./session-states.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
 import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./tags.ts";
 

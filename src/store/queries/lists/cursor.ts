@@ -6,7 +6,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { SandkeepError } from "../../core/model/errors.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 
 /** the last row of a page: rows are sorted by the sort column, then by id */
 export interface Position {

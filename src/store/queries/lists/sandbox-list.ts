@@ -4,13 +4,13 @@
  */
 
 import { type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
-import { imageKey } from "../../core/model/image.ts";
-import type { Sandbox, SessionState } from "../../core/model/sandbox.ts";
-import type { Page, SandboxFilter, SandboxQuery } from "../../core/ports/store.ts";
-import type { Database, SandboxRow, Tables } from "../tables.ts";
+import { imageKey } from "../../../core/model/image.ts";
+import type { Sandbox, SessionState } from "../../../core/model/sandbox.ts";
+import type { Page, SandboxFilter, SandboxQuery } from "../../../core/ports/store.ts";
+import type { Database, SandboxRow, Tables } from "../../tables.ts";
+import { isOver } from "../session-states.ts";
 import type { Position } from "./cursor.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
-import { isOver } from "./session-states.ts";
 import { filterPairs, hasPair, isRare, rarestFirst, sandboxTags, type TagPair, tagPairs } from "./tags.ts";
 
 const sorts = {

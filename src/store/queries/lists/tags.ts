@@ -5,9 +5,9 @@
 
 import { createHash } from "node:crypto";
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { SandkeepError } from "../../core/model/errors.ts";
-import type { Sandbox, TagValue } from "../../core/model/sandbox.ts";
-import type { Database } from "../tables.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Sandbox, TagValue } from "../../../core/model/sandbox.ts";
+import type { Database } from "../../tables.ts";
 import { canonicalJson } from "./cursor.ts";
 
 /** Which tags: both tables are alike except for the column of their owner. */

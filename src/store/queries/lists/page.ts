@@ -3,10 +3,10 @@
  */
 
 import { type RawBuilder, sql } from "kysely";
-import type { Page, PageQuery } from "../../core/ports/store.ts";
-import type { Database } from "../tables.ts";
+import type { Page, PageQuery } from "../../../core/ports/store.ts";
+import type { Database } from "../../tables.ts";
+import { snakeCase } from "../rows.ts";
 import { type ListIdentity, type Position, readCursor, writeCursor } from "./cursor.ts";
-import { snakeCase } from "./rows.ts";
 
 /** The column that sorts a list, and its type. */
 export interface Sort {

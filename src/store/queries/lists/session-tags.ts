@@ -9,9 +9,9 @@
  */
 
 import type { CompiledQuery } from "kysely";
-import { SandkeepError } from "../../core/model/errors.ts";
-import type { TagValue } from "../../core/model/sandbox.ts";
-import type { Database } from "../tables.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { TagValue } from "../../../core/model/sandbox.ts";
+import type { Database } from "../../tables.ts";
 import { batches, short, type TagPair } from "./tags.ts";
 
 type Tags = Record<string, TagValue>;

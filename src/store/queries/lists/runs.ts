@@ -19,11 +19,11 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { keepLast } from "../../base/bounded-map.ts";
-import type { CountQuery, Moment } from "../../core/ports/store.ts";
-import type { Engine } from "../engines/engines.ts";
-import { statement } from "../engines/statements.ts";
-import type { Database } from "../tables.ts";
+import { keepLast } from "../../../base/bounded-map.ts";
+import type { CountQuery, Moment } from "../../../core/ports/store.ts";
+import type { Engine } from "../../engines/engines.ts";
+import { statement } from "../../engines/statements.ts";
+import type { Database } from "../../tables.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 
 /** rows of a run; more if they share a moment, or were inserted late */
