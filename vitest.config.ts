@@ -3,7 +3,7 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/runner/order.ts";
 import { ClosingLine } from "./test/runner/reporter.ts";
-import { folders, unitTests } from "./test/runner/tiers.ts";
+import { folders, testsOfOwnProcess, unitTests } from "./test/runner/tiers.ts";
 
 // Under the host's own, older Node everything would fail with errors that say nothing.
 if (Number.parseInt(process.versions.node, 10) < 24)
@@ -13,13 +13,15 @@ if (Number.parseInt(process.versions.node, 10) < 24)
 const { UNIT, SLOW } = process.env;
 const kind = SLOW ? "slow.test.ts" : "test.ts";
 const units = SLOW ? [] : unitTests(import.meta.dirname);
+const ownTier = (path: string) => path.endsWith(".slow.test.ts") === Boolean(SLOW) && !units.includes(path);
+const alone = UNIT ? [] : testsOfOwnProcess(import.meta.dirname).filter(ownTier);
 
 export default defineConfig({
   test: {
     environment: "node",
     globalSetup: "test/runner/run-folder.ts",
-    // Tests change namespaces, mounts and cgroups: a process each, and few at a time. Most of them wait as much as they
-    // compute, so one more than the cores of a small machine keeps both busy.
+    // Few at a time. Most tests wait as much as they compute, so one more than the cores of a small machine keeps both
+    // busy.
     pool: "forks",
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
@@ -29,19 +31,19 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default", new ClosingLine()],
     projects: [
-      {
-        extends: true,
-        // Unit tests change nothing that outlives them: without a process each, they take 60 % of the processor time.
-        test: { name: "unit", include: units, isolate: false },
-      },
+      // Files of these two leave their process as it was, and share it with others: in a process each, they would take
+      // 1.3 to 1.6 times the processor time.
+      { extends: true, test: { name: "unit", include: units, isolate: false } },
       {
         extends: true,
         test: {
           name: "host",
           include: UNIT ? [] : folders.map((folder) => `${folder}/**/*.${kind}`),
-          exclude: ["**/node_modules/**", ...units, ...(SLOW ? [] : ["**/*.slow.test.ts"])],
+          exclude: ["**/node_modules/**", ...units, ...alone, ...(SLOW ? [] : ["**/*.slow.test.ts"])],
+          isolate: false,
         },
       },
+      { extends: true, test: { name: "alone", include: alone } },
     ],
   },
 });

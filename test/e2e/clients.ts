@@ -102,12 +102,6 @@ function only({ Sandbox, Snapshot, APIError, StreamError }: Sdk): Sdk {
   return { Sandbox, Snapshot, APIError, StreamError };
 }
 
-/** redirects this process's requests to the vendor to the daemon, as `sandkeep/redirect` does for its users */
-export async function redirectThisProcess(daemon: TestDaemon): Promise<void> {
-  process.env.SANDKEEP_URL = daemon.url;
-  await import(preload);
-}
-
 /** for the SDK's `fetch` option, which works without a preload */
 export function fetchTo(daemon: TestDaemon): typeof fetch {
   return (input, init) => {

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { root, tempDir } from "../harness/harness.ts";
-import { unitTests } from "./tiers.ts";
+import { testsOfOwnProcess, unitTests } from "./tiers.ts";
 
 test("a test is a unit test unless it reaches a module that uses the host", async () => {
   const directory = await tempDir();
@@ -31,4 +31,13 @@ test("in this repository the core's tests are unit tests, and those with a daemo
   expect(found).not.toContain("test/e2e/daemon/daemon.test.ts");
   expect(found).toContain("test/house/vendors.test.ts");
   expect(found).not.toContain("test/house/style.test.ts");
+});
+
+test("tests that redirect their process or set its environment have one of their own", () => {
+  const found = testsOfOwnProcess(root);
+  expect(found).toContain("test/e2e/vercel/sandboxes.test.ts");
+  expect(found).toContain("test/e2e/e2b/sandboxes.test.ts");
+  expect(found).toContain("test/runtime/directory.test.ts");
+  expect(found).not.toContain("test/e2e/daemon/daemon.test.ts");
+  expect(found).not.toContain("test/security/seccomp.test.ts");
 });

@@ -155,7 +155,8 @@ export function containmentSuite(host: () => StoreHost): void {
     }, async () => {
       const { store } = host();
       const owner = await newOwner(store);
-      const count = 1500;
+      // More than the thousand rows from which a pair is common.
+      const count = 1200;
       const name = (i: number) => `n-${i.toString().padStart(5, "0")}`;
       const create = (i: number) =>
         newSandbox(store, {

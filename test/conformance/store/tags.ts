@@ -101,7 +101,8 @@ export function tagsSuite(host: () => StoreHost): void {
     test("common and rare pairs are found along every order", async () => {
       const { store } = host();
       const owner = await newOwner(store);
-      const count = 1500;
+      // More than the thousand rows from which a pair is common.
+      const count = 1200;
       const create = (i: number) =>
         newSandbox(store, {
           owner,

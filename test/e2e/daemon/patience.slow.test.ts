@@ -2,7 +2,8 @@
 
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { cli, credentials, linkedHome, raw, redirectThisProcess, sdks } from "../clients.ts";
+import { cli, credentials, linkedHome, raw, sdks } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

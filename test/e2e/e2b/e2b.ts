@@ -6,7 +6,8 @@ import { Sandbox } from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
-import { type CliResult, compileCache, finished, redirectThisProcess } from "../clients.ts";
+import { type CliResult, compileCache, finished } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 import { Typist } from "../vercel/typist.ts";
 
 /** sets the variables of the SDKs, for the tests of a file; version 1 has a fixed address, and needs the preload */

@@ -1,23 +1,20 @@
 /**
- * Third-party clients: the protocol's inspector lists and calls every tool without a warning, programs that use
+ * Third-party clients: the protocol's inspector lists the tools without a warning, programs that use
  * standard input and output find the same tools there, and the example for configurations works.
  */
 
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { symlink, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually, root, tempDir } from "../../harness/harness.ts";
-import { compileCache } from "../clients.ts";
+import { inspectorOf, toolCall } from "./inspector.ts";
 import {
-  type Answer,
   call,
   connect,
   type Era,
@@ -25,6 +22,7 @@ import {
   negotiation,
   type Progress,
   refusal,
+  runProgram,
   veryfrontPath,
 } from "./mcp.ts";
 
@@ -32,103 +30,24 @@ const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 
-const require = createRequire(import.meta.url);
 const main = join(root, "src/main.ts");
 
 describe("the inspector", () => {
-  const cli = require.resolve("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
-  let home: string;
-  beforeAll(async () => {
-    home = await tempDir(undo);
-  });
+  const { inspect, inspected } = inspectorOf(daemon);
 
-  test("lists and calls every tool without a warning", async () => {
-    const { tools } = await inspect("tools/list");
-    const called = new Set<string>();
-    const use = user(called);
-    const sandbox = "inspected";
-    await use("create_sandbox", { name: sandbox, network_policy: { mode: "allow-all" } });
-    const { command_id } = await use("run_command", { sandbox, command: "cat", stdin: true, background: true });
-    await inTurns([
-      () => use("get_sandbox", { sandbox }),
-      () => use("list_sandboxes", { limit: 5 }),
-      () => use("extend_sandbox", { sandbox, seconds: 1 }),
-      () => use("write_command_input", { sandbox, command_id, data: "x\n" }),
-      () => use("read_command_output", { sandbox, command_id }),
-      () =>
-        use("write_file", { sandbox, path: "a.txt", content: "x" }).then(() =>
-          use("read_file", { sandbox, path: "a.txt" }),
-        ),
-      () => use("list_files", { sandbox }),
-      () => use("search_files", { sandbox, glob: "*" }),
-      () => use("expose_port", { sandbox, port: 3000 }),
-      () => use("set_network_policy", { sandbox, network_policy: { mode: "deny-all" } }),
-      () => use("snapshot_sandbox", { sandbox }),
-      () => use("fork_sandbox", { sandbox, name: "inspected-too" }),
-    ]);
-    await use("kill_command", { sandbox, command_id });
-    await use("stop_sandbox", { sandbox });
-    await use("resume_sandbox", { sandbox });
-    await use("delete_sandbox", { sandbox, delete_snapshots: true });
-    expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
-  });
-
-  test("lists and calls every tool of Veryfront's without a warning", async () => {
-    const { tools } = await inspect("tools/list", [], veryfrontPath);
-    const called = new Set<string>();
-    const use = user(called, veryfrontPath);
-    const { id } = await use("create_sandbox_session", { ttl_mode: "always_on" });
-    await inTurns([
-      () => use("list_sandbox_sessions"),
-      () => use("get_sandbox_session", { id }),
-      () => use("execute_sandbox_command", { id, command: "true" }),
-      () => use("start_sandbox_command_job", { id, command: "true" }),
-      () => use("list_sandbox_background_commands", { id }),
-    ]);
-    expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
+  test.each(["/mcp", veryfrontPath])("lists the tools at %s without a warning", async (path) => {
+    expect((await inspect("tools/list", [], path)).tools.length).toBeGreaterThan(5);
   });
 
   test("gives no warning in the newer protocol, and distinguishes an error from an answer", async () => {
     const { tools } = await inspect("tools/list", ["--protocol-era", "modern"]);
     expect(tools.length).toBeGreaterThan(15);
-    const wrong = await inspected("tools/call", [
-      "--tool-name",
-      "get_sandbox",
-      "--tool-args-json",
-      '{"sandbox":"nobody"}',
-    ]);
+    const { structuredContent } = await inspect("tools/call", toolCall("list_sandboxes", { limit: 5 }));
+    expect(structuredContent.sandboxes).toEqual(expect.any(Array));
+    const wrong = await inspected("tools/call", toolCall("get_sandbox", { sandbox: "nobody" }));
     expect(wrong.status).not.toBe(0);
     expect(wrong.stdout).toContain("'nobody' not found");
   });
-
-  /** calls a tool and records the call */
-  function user(called: Set<string>, path?: string) {
-    return async (name: string, args: object = {}): Promise<Answer> => {
-      called.add(name);
-      const answer = await inspect("tools/call", ["--tool-name", name, "--tool-args-json", JSON.stringify(args)], path);
-      return answer.structuredContent;
-    };
-  }
-
-  async function inspect(method: string, args: string[] = [], path = "/mcp"): Promise<Answer> {
-    const { stdout, stderr, status } = await inspected(method, args, path);
-    expect(stderr, `${method} ${args}`).toBe("");
-    expect(status, stdout).toBe(0);
-    return JSON.parse(stdout);
-  }
-
-  function inspected(method: string, args: string[], path = "/mcp") {
-    const target = [
-      `${daemon().url}${path}`,
-      "--transport",
-      "http",
-      "--header",
-      `Authorization: Bearer ${daemon().key}`,
-    ];
-    const strict = method === "tools/list" ? ["--strict"] : [];
-    const child = [cli, "--cli", ...target, "--connect-timeout", "60000", ...strict, "--method", method, ...args];
-    return run(process.execPath, child, { HOME: home, NODE_COMPILE_CACHE: compileCache });
-  }
 });
 
 describe.each(eras)("over standard input and output, in %s", (era) => {
@@ -170,13 +89,13 @@ describe("sandkeep mcp", () => {
     const stranger = program("2025-11-25", { SANDKEEP_API_KEY: "sk_nobody_has_this_key" });
     await expect(stranger).rejects.toThrow(`Cannot use the daemon at "${daemon().url}" with this API key`);
     const empty = await tempDir();
-    const none = await run(process.execPath, [main, "mcp", "--data-dir", empty], {});
+    const none = await runProgram(process.execPath, [main, "mcp", "--data-dir", empty], {});
     expect(none).toMatchObject({
       status: 1,
       stdout: "",
       stderr: expect.stringMatching(/^sandkeep: Cannot find an API key/),
     });
-    const help = await run(process.execPath, [main, "mcp", "--help"], {});
+    const help = await runProgram(process.execPath, [main, "mcp", "--help"], {});
     expect(help.stdout).toMatch(/^Usage: sandkeep mcp/);
   });
 
@@ -184,9 +103,11 @@ describe("sandkeep mcp", () => {
     const vendor = await program("2025-11-25", {}, ["--tools", "veryfront"]);
     expect((await vendor.listTools()).tools.map(({ name }) => name)).toContain("create_sandbox_session");
     const env = { SANDKEEP_API_KEY: daemon().key, SANDKEEP_URL: daemon().url };
-    const nowhere = await run(process.execPath, [main, "mcp", "--project", "no where"], env);
+    const nowhere = await runProgram(process.execPath, [main, "mcp", "--project", "no where"], env);
     expect(nowhere).toMatchObject({ status: 1, stderr: expect.stringMatching(/Project not found: "no where"/) });
-    const wrong = await run(process.execPath, [main, "mcp", "--tools", "none"], { SANDKEEP_API_KEY: daemon().key });
+    const wrong = await runProgram(process.execPath, [main, "mcp", "--tools", "none"], {
+      SANDKEEP_API_KEY: daemon().key,
+    });
     expect(wrong).toMatchObject({ status: 1, stderr: expect.stringMatching(/there are sandkeep and veryfront/) });
   });
 
@@ -194,7 +115,7 @@ describe("sandkeep mcp", () => {
     const data = await tempDir();
     await writeFile(join(data, "api-key"), `${daemon().key}\n`);
     const args = [main, "mcp", "config", client, "--url", daemon().url, "--data-dir", data];
-    const { stdout, stderr, status } = await run(process.execPath, args, {});
+    const { stdout, stderr, status } = await runProgram(process.execPath, args, {});
     expect(status).toBe(0);
     expect(stdout).not.toContain("npx");
     expect(stderr).toMatch(client === "claude-code" ? /Run this/ : /Add this to \S*\.json/);
@@ -209,23 +130,27 @@ describe("sandkeep mcp", () => {
     await symlink(launcher, join(bin, "sandkeep"));
     const key = "sk_quoted'key_for_this_test";
     const env = { PATH: `${bin}:${process.env.PATH}`, SANDKEEP_API_KEY: key };
-    const { stdout } = await run(process.execPath, [main, "mcp", "config", "cursor", "--tools", "veryfront"], env);
+    const { stdout } = await runProgram(
+      process.execPath,
+      [main, "mcp", "config", "cursor", "--tools", "veryfront"],
+      env,
+    );
     expect(startedBy("cursor", stdout)).toEqual({
       command: join(bin, "sandkeep"),
       args: ["mcp", "--url", "http://127.0.0.1:7700", "--tools", "veryfront"],
       env: { SANDKEEP_API_KEY: key },
     });
-    const shell = await run(process.execPath, [main, "mcp", "config", "claude-code"], env);
+    const shell = await runProgram(process.execPath, [main, "mcp", "config", "claude-code"], env);
     expect(startedBy("claude-code", shell.stdout).env).toEqual({ SANDKEEP_API_KEY: key });
     for (const args of [[], ["emacs"], ["cursor", "too"]]) {
-      const wrong = await run(process.execPath, [main, "mcp", "config", ...args], env);
+      const wrong = await runProgram(process.execPath, [main, "mcp", "config", ...args], env);
       expect(wrong).toMatchObject({ status: 1, stderr: expect.stringMatching(/^sandkeep: Cannot configure/) });
     }
   });
 
   test("a client that disconnects ends it", async () => {
     const env = { SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key };
-    expect(await run(process.execPath, [main, "mcp"], env)).toMatchObject({ status: 0, stdout: "" });
+    expect(await runProgram(process.execPath, [main, "mcp"], env)).toMatchObject({ status: 0, stdout: "" });
   });
 });
 
@@ -250,7 +175,7 @@ test("examples/mcp-stdio.sh calls a tool", async () => {
   await writeFile(join(data, "api-key"), `${daemon().key}\n`);
   const args = ["examples/mcp-stdio.sh", "list_sandboxes", "--url", daemon().url, "--data-dir", data];
   const path = `${join(root, "node_modules/.bin")}:${process.env.PATH}`;
-  const { stdout, status } = await run("sh", args, { PATH: path, HOME: data });
+  const { stdout, status } = await runProgram("sh", args, { PATH: path, HOME: data });
   expect(JSON.parse(stdout).structuredContent).toMatchObject({ sandboxes: expect.any(Array), next_cursor: null });
   expect(status).toBe(0);
 });
@@ -292,24 +217,4 @@ async function start(
   await client.connect(new StdioClientTransport({ command, args, env: { ...path, ...env } }));
   undo.defer(() => client.close());
   return client;
-}
-
-async function run(file: string, args: string[], env: Record<string, string>) {
-  const child = spawn(file, args, {
-    cwd: root,
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [stdout, stderr, status] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-  return { stdout, stderr, status };
-}
-
-/** runs a few at a time: each takes most of a processor while it starts */
-async function inTurns(works: (() => Promise<unknown>)[], atOnce = 3): Promise<void> {
-  const rest = [...works];
-  const worker = async () => {
-    for (let work = rest.shift(); work; work = rest.shift()) await work();
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
 }

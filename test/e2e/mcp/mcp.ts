@@ -1,12 +1,14 @@
 /** Clients of MCP for tests: the protocol's own package in both of its eras, and what a tool answers. */
 
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { hashKey } from "../../../src/daemon/secrets.ts";
 import { openStore } from "../../../src/store/sql-store.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
-import type { Undo } from "../../harness/harness.ts";
+import { root, type Undo } from "../../harness/harness.ts";
 
 export const eras = ["2025-11-25", "2026-07-28"] as const;
 export type Era = (typeof eras)[number];
@@ -79,4 +81,16 @@ export async function secondTeam({ dataDir }: TestDaemon): Promise<{ key: string
   await store.insertKey({ id: "key_second", teamId: "team_second", name: "", hint: "", hash: hashKey(key), ...at });
   await store.close();
   return { key, project };
+}
+
+/** runs a program to its end, with nothing of this environment but PATH */
+export async function runProgram(file: string, args: string[], env: Record<string, string>) {
+  const child = spawn(file, args, {
+    cwd: root,
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [stdout, stderr, status] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { stdout, stderr, status };
 }

@@ -7,7 +7,8 @@ import { text } from "node:stream/consumers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { credentials, cwdOf, raw, redirectThisProcess, sandboxOf, sdks, waysTo } from "../clients.ts";
+import { credentials, cwdOf, raw, sandboxOf, sdks, waysTo } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

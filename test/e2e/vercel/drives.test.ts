@@ -3,7 +3,8 @@
 import { Drive, Sandbox } from "@vercel/sandbox";
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { credentials, fetchTo, project, redirectThisProcess } from "../clients.ts";
+import { credentials, fetchTo, project } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

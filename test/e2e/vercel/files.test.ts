@@ -7,7 +7,8 @@ import { buffer } from "node:stream/consumers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { tempDir } from "../../harness/harness.ts";
-import { cwdOf, redirectThisProcess, sandboxOf, userOf, waysTo } from "../clients.ts";
+import { cwdOf, sandboxOf, userOf, waysTo } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

@@ -8,16 +8,8 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { tempDir } from "../../harness/harness.ts";
 import { needs } from "../../runner/needs.ts";
-import {
-  type CliVersion,
-  cliCommand,
-  cliEnvironment,
-  finished,
-  raw,
-  redirectThisProcess,
-  sdks,
-  startCli,
-} from "../clients.ts";
+import { type CliVersion, cliCommand, cliEnvironment, finished, raw, sdks, startCli } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 import { Typist } from "./typist.ts";
 
 const daemon = daemonOfFile();

@@ -4,7 +4,8 @@ import { cpus } from "node:os";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { cwdOf, raw, redirectThisProcess, waysTo } from "../clients.ts";
+import { cwdOf, raw, waysTo } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

@@ -2,7 +2,8 @@
 
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { type AnySandbox, raw, redirectThisProcess, waysTo } from "../clients.ts";
+import { type AnySandbox, raw, waysTo } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));

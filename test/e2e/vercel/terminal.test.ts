@@ -12,11 +12,11 @@ import {
   credentials,
   linkedHome,
   raw,
-  redirectThisProcess,
   sandboxOf,
   sdks,
   waysTo,
 } from "../clients.ts";
+import { redirectThisProcess } from "../redirected-process.ts";
 import { Typist } from "./typist.ts";
 
 const daemon = daemonOfFile();

@@ -12,7 +12,8 @@ import { sandboxOf, snapshotOf } from "../../../conformance/store/host.ts";
 import { daemonOfFile } from "../../../harness/daemon.ts";
 import { violations } from "../../../schemas/schema.ts";
 import { sandboxList } from "../../../schemas/vercel.ts";
-import { credentials, raw, redirectThisProcess, team } from "../../clients.ts";
+import { credentials, raw, team } from "../../clients.ts";
+import { redirectThisProcess } from "../../redirected-process.ts";
 
 const daemon = daemonOfFile();
 const owner = { teamId: team, projectId: "prj_listed" };

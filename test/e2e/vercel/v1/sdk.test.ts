@@ -11,7 +11,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { makeOidcToken } from "../../../../src/api/vercel/account/token.ts";
 import { daemonOfFile } from "../../../harness/daemon.ts";
 import { tempDir } from "../../../harness/harness.ts";
-import { credentials, fetchTo, raw, redirectThisProcess, sdks } from "../../clients.ts";
+import { credentials, fetchTo, raw, sdks } from "../../clients.ts";
+import { redirectThisProcess } from "../../redirected-process.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
