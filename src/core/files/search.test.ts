@@ -37,10 +37,19 @@ async function searched(spec: Partial<SearchSpec>, { output = [], code = 0, time
 }
 
 test("a text is searched literally, a regular expression as one, and neither is read as an option", async () => {
-  expect((await searched({ text: "--help" }, {})).argv).toEqual(["grep", "-rnIZ", "-F", "-e", "--help", "--", "/w"]);
+  expect((await searched({ text: "--help" }, {})).argv).toEqual(["grep", "-rnHIZ", "-F", "-e", "--help", "--", "/w"]);
   const regex = await searched({ text: "a|b", regex: true, glob: "*.ts" }, {});
-  expect(regex.argv).toEqual(["grep", "-rnIZ", "-E", "--include=*.ts", "-e", "a|b", "--", "/w"]);
-  expect((await searched({ glob: "*.ts" }, {})).argv).toEqual(["find", "/w", "-type", "f", "-name", "*.ts", "-print0"]);
+  expect(regex.argv).toEqual(["grep", "-rnHIZ", "-E", "--include=*.ts", "-e", "a|b", "--", "/w"]);
+  expect((await searched({ glob: "*.ts" }, {})).argv).toEqual([
+    "find",
+    "-H",
+    "/w",
+    "-type",
+    "f",
+    "-name",
+    "*.ts",
+    "-print0",
+  ]);
 });
 
 test("each line has its path and number, whatever the name contains and wherever a chunk ends", async () => {
@@ -52,7 +61,7 @@ test("each line has its path and number, whatever the name contains and wherever
   );
   expect(await searched({ text: "x" }, { output })).toMatchObject({
     matches: [
-      { path: "b", line: 7, text: "x:y" },
+      { path: "/w/a:1\nb", line: 7, text: "x:y" },
       { path: "/w/c", line: 8, text: "z" },
     ],
     more: false,
@@ -82,6 +91,17 @@ test("of an endless line only the beginning is kept", async () => {
   expect(matches).toEqual([{ path: "/w/a", line: 1, text: "x".repeat(500) }]);
 });
 
+test("an error has the program's whole sentence, also if it arrives in pieces", async () => {
+  const output = chunks(["stderr", "grep: "], ["stderr", "Unmatched ( or \\("], ["stderr", "\nand more\n"]);
+  await expect(searched({ text: "(", regex: true }, { output, code: 2 })).rejects.toThrow(
+    /^Cannot search "\/w": grep: Unmatched \( or \\\($/,
+  );
+});
+
+test("a text with a line break is refused: the program would search for each of its lines", async () => {
+  for (const text of ["a\nb", "a\n"]) await expect(searched({ text }, {})).rejects.toThrow("line break");
+});
+
 test("a search that fails entirely is an error, one that fails for some files is not", async () => {
   const output = chunks(["stderr", "grep: Unmatched (\n"]);
   await expect(searched({ text: "(", regex: true }, { output, code: 2 })).rejects.toThrow(
@@ -89,6 +109,12 @@ test("a search that fails entirely is an error, one that fails for some files is
   );
   const some = chunks(["stderr", "grep: secret: Permission denied\n"], ["stdout", "/w/a\x001:x\n"]);
   expect(await searched({ text: "x" }, { output: some, code: 2 })).toMatchObject({ matches: [{ path: "/w/a" }] });
+  const none = chunks(["stderr", "grep: /w/secret: Permission denied\n"]);
+  expect(await searched({ text: "x" }, { output: none, code: 2 })).toMatchObject({ matches: [], more: false });
+  const names = chunks(["stderr", "find: ‘/w/secret’: Permission denied\n"]);
+  expect(await searched({ glob: "x" }, { output: names, code: 1 })).toMatchObject({ matches: [], more: false });
+  const closed = chunks(["stderr", "find: ‘/w’: Permission denied\n"]);
+  await expect(searched({ glob: "x" }, { output: closed, code: 1 })).rejects.toThrow("Permission denied");
   const exec = async () => {
     throw new SandkeepError("invalid", "no", { about: { kind: "executable" } });
   };

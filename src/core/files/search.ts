@@ -44,6 +44,10 @@ const mostOutput = 32 << 20;
 const kill = 9;
 
 export async function search(machine: Machine, user: string, id: string, spec: SearchSpec): Promise<Found> {
+  // The program would take each line for a text of its own, and an empty one for a text that every line contains.
+  if (spec.text?.includes("\n")) {
+    throw new SandkeepError("invalid", "Cannot search for several lines at once: the text has a line break in it");
+  }
   const process = await machine
     .exec({ id, argv: argvOf(spec), cwd: "/", user, env: { LC_ALL: "C.UTF-8" }, timeLimit: patience })
     .catch((cause) => {
@@ -56,9 +60,9 @@ export async function search(machine: Machine, user: string, id: string, spec: S
     if (more) return { matches, more };
     spec.signal?.throwIfAborted();
     const { code, timedOut } = await process.exited;
-    // Some files may be unreadable; only a search that fails entirely is an error.
-    if (matches.length === 0 && !timedOut && code > 1) {
-      throw new SandkeepError("invalid", `Cannot search "${spec.path}": ${complaint || `it ended with ${code}`}`);
+    const why = firstLine(complaint);
+    if (matches.length === 0 && !timedOut && hasFailed(spec, code, why)) {
+      throw new SandkeepError("invalid", `Cannot search "${spec.path}": ${why || `it ended with ${code}`}`);
     }
     return { matches, more: timedOut };
   } finally {
@@ -66,27 +70,39 @@ export async function search(machine: Machine, user: string, id: string, spec: S
   }
 }
 
-/** names end with NUL, which no name contains */
+/**
+ * Names end with NUL, which no name contains. grep prints the name also if the path is a file (-H), and find follows the
+ * path if it is a link (-H), as grep does.
+ */
 function argvOf({ path, text, regex, glob }: SearchSpec): string[] {
   if (text === undefined)
-    return ["find", path, "-type", "f", ...(glob === undefined ? [] : ["-name", glob]), "-print0"];
+    return ["find", "-H", path, "-type", "f", ...(glob === undefined ? [] : ["-name", glob]), "-print0"];
   const include = glob === undefined ? [] : [`--include=${glob}`];
-  return ["grep", "-rnIZ", regex ? "-E" : "-F", ...include, "-e", text, "--", path];
+  return ["grep", "-rnHIZ", regex ? "-E" : "-F", ...include, "-e", text, "--", path];
+}
+
+/** Whether the search failed entirely. Both programs also report errors for single files, which may be unreadable. */
+function hasFailed({ path, text }: SearchSpec, code: number, complaint: string): boolean {
+  if (code < (text === undefined ? 1 : 2)) return false;
+  const below = path.endsWith("/") ? path : `${path}/`;
+  // "grep: /path/file: why", "find: '/path/file': why", with quotes of any kind
+  return !complaint.replace(/^\w+: ['"‘]?/, "").startsWith(below);
 }
 
 async function collect(output: AsyncIterable<OutputChunk>, { text, limit }: SearchSpec) {
   const matches: Match[] = [];
   const names = text === undefined;
-  let [rest, complaint, read]: [Buffer, string, number] = [Buffer.alloc(0), "", 0];
+  let [rest, complaint, read]: [Buffer, Buffer, number] = [Buffer.alloc(0), Buffer.alloc(0), 0];
   for await (const { stream, data } of output) {
     read += data.length;
     if (stream === "stderr") {
-      complaint ||= firstLine(data);
+      // A line may arrive in pieces.
+      if (complaint.length < longestLine) complaint = Buffer.concat([complaint, data]);
       continue;
     }
     // Keep only the beginning of an endless line.
     rest = rest.length === 0 ? Buffer.from(data) : Buffer.concat([rest.subarray(0, longestRecord), data]);
-    for (let end = rest.indexOf(names ? 0 : 10); end >= 0; end = rest.indexOf(names ? 0 : 10)) {
+    for (let end = endOf(rest, names); end >= 0; end = endOf(rest, names)) {
       const match = matchOf(rest.subarray(0, end), names);
       rest = rest.subarray(end + 1);
       if (!match) continue;
@@ -96,6 +112,12 @@ async function collect(output: AsyncIterable<OutputChunk>, { text, limit }: Sear
     if (read > mostOutput) return { matches, more: true, complaint };
   }
   return { matches, more: false, complaint };
+}
+
+/** where a record ends: a name with NUL, and a line with the line break after its name, which may have some itself */
+function endOf(bytes: Buffer, isName: boolean): number {
+  const nul = bytes.indexOf(0);
+  return isName || nul < 0 ? nul : bytes.indexOf(10, nul + 1);
 }
 
 /** "path", or "path NUL line:text" */

@@ -235,7 +235,29 @@ describe.each(eras)("in %s", (era) => {
     ).toMatchObject({ matches: [{ line: 1 }], has_more: true });
     expect((await call(client, "search_files", { sandbox, text: "nowhere", path: "src" })).matches).toEqual([]);
     expect(await refusal(client, "search_files", { sandbox, text: "(", regex: true, path: "src" })).toMatch(
-      /^Cannot search/,
+      /^Cannot search .*: grep: Unmatched \(/,
+    );
+  });
+
+  test("a search finds lines of a single file, names with line breaks and files behind a link", async () => {
+    const { path } = await call(client, "write_file", { sandbox, path: "odd/a\nb:1:c", content: "first\nneedle\n" });
+    const match = { path, line: 2, text: "needle" };
+    for (const place of ["odd", "odd/a\nb:1:c"]) {
+      const found = await call(client, "search_files", { sandbox, text: "needle", path: place });
+      expect(found.matches).toEqual([match]);
+    }
+    await call(client, "run_command", { sandbox, command: "ln -s odd link" });
+    const linked = await call(client, "search_files", { sandbox, glob: "a*", path: "link" });
+    expect(linked.matches).toMatchObject([{ path: expect.stringMatching(/link\/a\nb:1:c$/) }]);
+  });
+
+  test("a search that finds nothing succeeds, also if some files cannot be read", async () => {
+    await call(client, "run_command", { sandbox, command: "mkdir -p open/closed; chmod 0 open/closed" });
+    for (const wanted of [{ text: "nowhere" }, { glob: "nowhere" }]) {
+      expect((await call(client, "search_files", { sandbox, path: "open", ...wanted })).matches).toEqual([]);
+    }
+    expect(await refusal(client, "search_files", { sandbox, path: "open/closed", text: "nowhere" })).toMatch(
+      /Permission denied$/,
     );
   });
 
