@@ -46,6 +46,17 @@ test.each<Row>([
     e2b: [400],
   },
   {
+    of: ["invalid", "image"],
+    vercel: [400, "bad_request"],
+    sandkeep: [400, "invalid"],
+    veryfront: [400],
+    instavm: [400],
+    e2b: [
+      404,
+      "Template not found: no template, snapshot or image has this name (`sandkeep image pull` or `sandkeep image import` brings an image)",
+    ],
+  },
+  {
     of: ["invalid", "executable"],
     vercel: [400, "executable_not_found"],
     sandkeep: [400, "unknown_executable"],

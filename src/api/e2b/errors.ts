@@ -12,6 +12,8 @@ const ownStatuses: ErrorTable<number> = {
   ...statuses,
   // A sandbox that has ended without a snapshot no longer exists.
   gone: 404,
+  // Clients name images by templates. They build a template that is missing, which they recognise by status and wording.
+  "invalid image": 404,
   "conflict snapshot": 404,
 };
 
@@ -37,5 +39,13 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));
   if (!isSandkeepError(error)) return new Refusal(500, wordings.internal ?? "");
-  return new Refusal(rowFor(ownStatuses, error), wordings[error.code] ?? error.message, { cause: error });
+  const { code, about } = error;
+  const message = code === "invalid" && about?.kind === "image" ? noTemplate(about.name) : wordings[code];
+  return new Refusal(rowFor(ownStatuses, error), message ?? error.message, { cause: error });
+}
+
+function noTemplate(name: string | undefined): string {
+  const which = name === undefined ? "Template" : `Template "${name}"`;
+  const how = "`sandkeep image pull` or `sandkeep image import` brings an image";
+  return `${which} not found: no template, snapshot or image has this name (${how})`;
 }

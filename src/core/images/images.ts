@@ -170,6 +170,7 @@ async function defaultImage(context: ImageContext, asked: WantedImage | undefine
   throw new SandkeepError(
     "invalid",
     `Invalid request: image "${name}" is not here. ${how} with \`sandkeep image import\`.`,
+    { about: { kind: "image", name } },
   );
 }
 

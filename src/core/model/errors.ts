@@ -37,6 +37,7 @@ export type ErrorCode =
  *   invalid executable   the command names no executable file
  *   invalid directory    the working directory is missing or is not a directory
  *   invalid user         the user does not exist inside the sandbox
+ *   invalid image        there is no image of that name
  *   not-found sandbox, not-found drive
  *   exists sandbox       the sandbox's name is in use
  *   conflict session     the session is ending or paused; `state` says which
@@ -50,7 +51,17 @@ export type ErrorCode =
  *   limit sandbox        the host runs as many sandboxes as it may
  */
 export interface Subject {
-  kind: "sandbox" | "session" | "snapshot" | "drive" | "command" | "executable" | "directory" | "user" | "key";
+  kind:
+    | "sandbox"
+    | "session"
+    | "snapshot"
+    | "drive"
+    | "command"
+    | "executable"
+    | "directory"
+    | "user"
+    | "image"
+    | "key";
   /** its name, if the error is about a particular one */
   name?: string;
   /** state of a session that cannot be used now */

@@ -397,6 +397,10 @@ test("an unknown key is refused", async () => {
   await expect(Sandbox.create({ apiKey: "e2b_0123" })).rejects.toThrow("Invalid API key");
 });
 
+test("a template that does not exist is not found, as clients expect that build it then", async () => {
+  await expect(Sandbox.create("never-built")).rejects.toThrow(/^404: Template "never-built" not found/);
+});
+
 function key(): Record<string, string> {
   return { "x-api-key": daemon().key };
 }

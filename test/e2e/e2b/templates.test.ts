@@ -311,7 +311,7 @@ test("a key of another team reads and changes nothing of a team", async () => {
   ];
   for (const templateID of names) {
     const made = await ask("POST", "/v2/sandboxes", { templateID }, foreign);
-    expect([templateID, made.status, made.json.code]).toEqual([templateID, 400, 400]);
+    expect([templateID, made.status, made.json.code]).toEqual([templateID, 404, 404]);
     for (const body of [{ fromTemplate: templateID }, { fromImage: templateID }]) {
       const { templateID: id, buildID } = (await ask("POST", "/v3/templates", { name: "theirs" }, foreign)).json;
       const started = await ask("POST", `/v2/templates/${id}/builds/${buildID}`, body, foreign);
