@@ -55,9 +55,10 @@ const network = z.strictObject({
 });
 
 export function schemas(limits: Pick<ServiceLimits, "timeout">) {
+  // 0 ends a sandbox at once, by pause or for good.
   const timeout = z
     .int()
-    .min(1)
+    .min(0)
     .max(Math.floor(limits.timeout / 1000));
   const page = {
     limit: number(z.int().min(1).max(mostPages)).default(mostPages),

@@ -126,6 +126,19 @@ test("at the end of its time a sandbox pauses or is deleted, as requested", asyn
   expect(await paused.kill()).toBe(true);
 });
 
+test("a timeout of zero is allowed: it ends a sandbox at once, and a connect with it changes nothing", async () => {
+  const sandbox = await Sandbox.create({ timeoutMs: 60_000 });
+  const { endAt } = await sandbox.getInfo();
+  const connected = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 0 });
+  expect((await connected.getInfo()).endAt).toEqual(endAt);
+  await sandbox.setTimeout(0);
+  const brief = await Sandbox.create({ timeoutMs: 0 });
+  for (const each of [sandbox, brief]) {
+    await expect.poll(() => each.isRunning(), { timeout: 30_000 }).toBe(false);
+    await expect(each.getInfo()).rejects.toThrow("not found");
+  }
+});
+
 test("snapshots outlive their sandbox, are listed by sandbox and by name, and new sandboxes start from them", async () => {
   const sandbox = await Sandbox.create();
   const named = await sandbox.createSnapshot({ name: "first-one" });
