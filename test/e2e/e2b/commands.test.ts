@@ -177,6 +177,13 @@ test("a paused sandbox runs again when a client uses it, if it was created so, a
   await Promise.all([wakes.kill(), stays.kill()]);
 });
 
+test("a sandbox that has lost its default user says which", async () => {
+  const sandbox = await Sandbox.create();
+  await sandbox.commands.run("sed -i /^user:/d /etc/passwd", { user: "root" });
+  await expect(sandbox.commands.run("true")).rejects.toThrow("invalid username: 'user'");
+  await sandbox.kill();
+});
+
 test("killing a sandbox ends the streams of its clients, and it takes no more commands", async () => {
   const sandbox = await Sandbox.create();
   const handle = await sandbox.commands.run("echo begun; sleep 600", { background: true, timeoutMs: 0 });

@@ -128,7 +128,7 @@ export function processMethods(service: Service): Record<string, Method> {
       if (isSandkeepError(error, "invalid", "directory"))
         throw new ConnectError("invalid_argument", `cwd '${cwd}' does not exist`);
       if (isSandkeepError(error, "invalid", "user"))
-        throw new ConnectError("unauthenticated", `invalid username: '${user}'`);
+        throw new ConnectError("unauthenticated", `invalid username: '${user ?? session.user}'`);
       throw error;
     }
   }
