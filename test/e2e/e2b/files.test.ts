@@ -86,6 +86,16 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     await expect(files().getInfo("l/none")).rejects.toThrow("no such file");
   });
 
+  test("a list that is too long is refused, and not as a rate limit, which clients wait for", async () => {
+    const refusal: unknown = await files()
+      .list("/usr", { depth: 9 })
+      .catch((error: unknown) => error);
+    expect(refusal).toMatchObject({
+      name: "SandboxError",
+      message: expect.stringContaining("it holds more than 10000 files"),
+    });
+  });
+
   test("directories are made, and files are found, moved and removed", async () => {
     expect(await files().makeDir("m/one/two")).toBe(true);
     expect(await files().makeDir("m/one/two")).toBe(false);

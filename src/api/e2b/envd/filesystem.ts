@@ -1,6 +1,7 @@
 /** envd's filesystem service: metadata, directories, moves and watches. transfers.ts serves the content of files. */
 
 import type { UserFile } from "../../../core/files/user-files.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
 import type { Service } from "../../kit/dialect.ts";
 import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf } from "./call.ts";
@@ -30,7 +31,11 @@ export function filesystemMethods(service: Service): Record<string, Method> {
           throw new ConnectError("invalid_argument", `Cannot list so many levels: the depth is at most ${deepest}`);
         }
         const bounds = { depth: Math.max(depth, 1), most: mostEntries };
-        const entries = await userFiles.list(...about(call), { path, user: call.user }, bounds);
+        const entries = await userFiles.list(...about(call), { path, user: call.user }, bounds).catch((error) => {
+          // Clients take "resource_exhausted" for a rate limit, and try again.
+          if (!isSandkeepError(error, "limit")) throw error;
+          throw new ConnectError("failed_precondition", error.message, { cause: error });
+        });
         return { entries: entries.map(entryInfo) };
       }),
     MakeDir: (call) =>
