@@ -401,6 +401,21 @@ test("broken uploads write nothing, and existing files stay", async () => {
   expect((await sandbox().commands.run("ls -a /tmp | grep -c new$ || true")).stdout).toBe("0\n");
 });
 
+test.each(["pause", "kill"] as const)("an upload is answered 502 after a %s of its sandbox", async (ending) => {
+  const other = await Sandbox.create();
+  const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const pieces = async function* () {
+    yield Buffer.alloc(1 << 20);
+    begun.resolve();
+    await over.promise;
+  };
+  const upload = { body: ReadableStream.from(pieces()), id: other.sandboxId, token: tokenOf(other) };
+  const answer = ask("/files?path=/late", { ...upload, headers: { "content-type": "application/octet-stream" } });
+  await begun.promise.then(() => other[ending]());
+  over.resolve();
+  expect((await answer).status).toBe(502);
+});
+
 test("files are joined in order, and their pieces are deleted", async () => {
   for (const piece of ["1", "2", "3"]) await sandbox().files.write(`piece${piece}`, piece.repeat(3));
   const body = JSON.stringify({ source_paths: ["piece2", "/home/user/piece1", "piece3"], destination: "joined/all" });

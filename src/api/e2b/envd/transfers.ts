@@ -206,6 +206,8 @@ async function inWords<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     if (isSandkeepError(error, "invalid", "user")) throw new Refusal(401, error.message, { cause: error });
     if (isSandkeepError(error, "limit")) throw new Refusal(507, error.message, { cause: error });
+    // A sandbox that pauses or ends meanwhile is answered as one that does not run.
+    if (isSandkeepError(error, "conflict", "session")) throw error;
     if (isSandkeepError(error, "conflict")) throw new Refusal(400, error.message, { cause: error });
     throw error;
   }
