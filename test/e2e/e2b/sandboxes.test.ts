@@ -247,6 +247,9 @@ test("a volume's files are available inside sandboxes and without one", async ()
   await expect(Volume.create("shared-data")).rejects.toThrow("shared-data");
   expect(await Volume.list()).toEqual([{ volumeId: volume.volumeId, name: "shared-data" }]);
   await volume.makeDir("/a/b", { force: true, mode: 0o700 });
+  expect(await volume.getInfo("/a")).toMatchObject({ uid: 1000, gid: 1000 });
+  await volume.updateMetadata("/a", { uid: 0 });
+  expect(await volume.makeDir("/a", { force: true })).toMatchObject({ uid: 0 });
   const written = await volume.writeFile("/a/b/file.txt", "from outside");
   expect(written).toMatchObject({ name: "file.txt", path: "/a/b/file.txt", type: "file", size: 12, uid: 1000 });
   await expect(volume.writeFile("/a/b/file.txt", "again")).rejects.toThrow("409");

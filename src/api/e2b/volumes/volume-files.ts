@@ -68,8 +68,10 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
     const made = await changing(c, path, async (at) => {
       const type = await at.type();
       if (type !== undefined && !(force && type === "directory")) throw taken(path);
-      await at.files.mkdir(at.path, { recursive: force });
-      return at.own({ uid: plainUser, gid: plainUser, ...owner });
+      const { uid = plainUser, gid = plainUser } = owner;
+      // Directories on the way belong to the same user.
+      await at.files.mkdir(at.path, { recursive: force, owner: { uid, gid } });
+      return at.own(type ? owner : { ...owner, uid, gid });
     });
     return json(made, 201);
   });
