@@ -70,7 +70,7 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
     name,
     addTo(server, dialect, client) {
       server.registerTool(name, config, (args, context) =>
-        resultOf({ ...dialect, advice }, () =>
+        resultOf({ ...dialect, advice, signal: context.mcpReq.signal }, () =>
           spec.run(args as z.output<I>, callOf({ ...dialect, ...client }, context)),
         ),
       );
@@ -80,7 +80,7 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
 
 /** the result as structured data, and as text for clients that read only text */
 async function resultOf(
-  { logError, advice }: Pick<McpDialect, "logError"> & { advice: Advice },
+  { logError, advice, signal }: Pick<McpDialect, "logError"> & { advice: Advice; signal: AbortSignal },
   work: () => Promise<unknown>,
 ): Promise<CallToolResult> {
   try {
@@ -88,7 +88,7 @@ async function resultOf(
     return { content: [{ type: "text", text: JSON.stringify(value) }], structuredContent: value as object };
   } catch (error) {
     const ours = isSandkeepError(error) && error.code !== "internal";
-    if (!ours && !isAbort(error)) logError(error);
+    if (!ours && !isAbort(error, signal)) logError(error);
     return {
       content: [{ type: "text", text: ours ? sentenceOf(error, advice) : "An internal error occurred" }],
       isError: true,
@@ -123,6 +123,7 @@ function callOf(base: McpDialect & Client, { mcpReq }: ServerContext): Call {
   };
 }
 
-function isAbort(error: unknown): boolean {
-  return error instanceof Error && error.name === "AbortError";
+/** whether it is a cancellation; the client chooses the reason of its own, which may be any text */
+function isAbort(error: unknown, { aborted, reason }: AbortSignal): boolean {
+  return (error instanceof Error && error.name === "AbortError") || (aborted && error === reason);
 }
