@@ -5,6 +5,7 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
+import { remembered } from "../base/remembered.ts";
 import type { Caller } from "../core/model/sandbox.ts";
 import type { DashboardFiles } from "./dashboard/assets.ts";
 import { createDashboard } from "./dashboard/dashboard.ts";
@@ -72,7 +73,7 @@ export function createApi(options: ApiOptions): Api {
   ];
   const table = new MountTable(dialects);
   const isOwn = (host: string | null | undefined) => {
-    const own = () => [options.publicUrl(), options.domain()].map((url) => new URL(url).hostname);
+    const own = () => [options.publicUrl(), options.domain()].map(hostOf);
     return isOwnHost(host, () => [...own(), ...(options.allowedHosts ?? [])]) || table.servesHost(host);
   };
 
@@ -86,7 +87,7 @@ export function createApi(options: ApiOptions): Api {
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
       service.speaks?.(mount.wire);
       if (!mount.forPages) return withRetryAfter(await mount.app.fetch(request, connection));
-      return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)), connection);
+      return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)));
     },
     upgrade(request, socket, head) {
       if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");
@@ -110,12 +111,15 @@ export function createApi(options: ApiOptions): Api {
   };
 }
 
+const hostOf = remembered((url: string) => new URL(url).hostname);
+
 /** the path of a request's URL, which the request has normalized: parsing it again would take longer than most searches */
 function pathOf(url: string): string {
   const start = url.indexOf("/", url.indexOf("://") + 3);
   if (start < 0) return "/";
-  const end = url.slice(start).search(/[?#]/);
-  return end < 0 ? url.slice(start) : url.slice(start, start + end);
+  const path = url.slice(start);
+  const end = path.search(/[?#]/);
+  return end < 0 ? path : path.slice(0, end);
 }
 
 /** routes without authentication, for every dialect: a health check and a welcome page */
@@ -123,7 +127,7 @@ function entrance({ domain, publicUrl }: ApiOptions): ApiDialect {
   return {
     wire: "none",
     mounts: [
-      { path: /^\/health$/, app: { fetch: () => json({ status: "ok", domain: new URL(domain()).hostname }) } },
+      { path: /^\/health$/, app: { fetch: () => json({ status: "ok", domain: hostOf(domain()) }) } },
       { path: /^\/$/, methods: ["GET", "HEAD"], app: { fetch: () => welcome(publicUrl()) } },
     ],
   };

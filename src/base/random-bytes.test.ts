@@ -1,7 +1,7 @@
 /** Random bytes from a pool: no piece is handed out twice. */
 
 import { expect, test } from "vitest";
-import { fewRandomBytes } from "./random-bytes.ts";
+import { fewRandomBytes, randomText } from "./random-bytes.ts";
 
 test("pieces have their length and never repeat, also when the pool is used up", () => {
   const pieces = Array.from({ length: 3000 }, () => fewRandomBytes(16).toString("hex"));
@@ -17,4 +17,10 @@ test("a caller that changes its piece changes no other", () => {
   const before = second.toString("hex");
   first.fill(7);
   expect(second.toString("hex")).toBe(before);
+});
+
+test("texts have their length and letters, and never repeat, also when the pool is used up", () => {
+  const texts = Array.from({ length: 3000 }, () => randomText(12));
+  expect(new Set(texts).size).toBe(3000);
+  expect(texts.every((text) => /^[\w-]{12}$/.test(text))).toBe(true);
 });

@@ -414,7 +414,7 @@ async function listen(
     if (tls && isPlain(request)) answerPlain(request, response, publicUrl());
     else if (namesTwoHosts(request)) answerTwoHosts(response);
     else if (isForPort(request)) ingress.handle(request, response);
-    else if (drain.admit(request, response)) inRequest(requests, request, response, () => answer(request, response));
+    else if (drain.admit(request, response)) inRequest(requests, request, response, answer);
   };
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, listener);
   server.on("clientError", answerMalformed);

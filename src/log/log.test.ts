@@ -72,12 +72,12 @@ test.each([
     addressOf: () => "192.0.2.1",
   };
   const server = createServer((request, response) =>
-    inRequest(options, request, response, async () => {
+    inRequest(options, request, response, async (_, __, headers) => {
       await new Promise((resolve) => setImmediate(resolve));
       about({ team: "team_1", session: "sbx_1" });
       speaks("some");
       expect(origin()).toEqual({ wire: "some", address: "192.0.2.1" });
-      response.writeHead(201).end("done");
+      response.writeHead(201, headers).end("done");
     }),
   );
   server.listen(0, "127.0.0.1");

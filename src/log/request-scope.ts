@@ -5,7 +5,8 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { fewRandomBytes } from "../base/random-bytes.ts";
+import { randomText } from "../base/random-bytes.ts";
+import { remembered } from "../base/remembered.ts";
 import type { About } from "../core/context.ts";
 import type { Origin } from "../core/model/audit.ts";
 import type { Log } from "./log.ts";
@@ -14,7 +15,7 @@ interface Scope extends About {
   request?: string;
 }
 
-const credentialHeaders = /^(authorization|x-api-key|cookie)$|\btoken$/;
+const isCredential = remembered((header: string) => /^(authorization|x-api-key|cookie)$|\btoken$/.test(header));
 /** of one request: one with many would push out those of others */
 const mostCredentials = 8;
 
@@ -71,18 +72,18 @@ export interface RequestLog {
   redact: (secret: string) => void;
 }
 
-/** runs the work of a request in its own scope, and logs its line when the response has ended */
+/** runs the work of a request in its own scope, with headers for its answer, and logs its line when that has ended */
 export function inRequest(
   { log, level, now, redact, addressOf }: RequestLog,
   request: IncomingMessage,
   response: ServerResponse,
-  work: () => void,
+  work: (request: IncomingMessage, response: ServerResponse, headers: Record<string, string>) => void,
 ): void {
-  const scope: Scope = { request: `r-${fewRandomBytes(9).toString("base64url")}` };
-  response.setHeader("x-request-id", scope.request ?? "");
+  const id = `r-${randomText(12)}`;
+  const scope: Scope = { request: id };
   let credentials = 0;
   for (const name in request.headers) {
-    if (!credentialHeaders.test(name) || ++credentials > mostCredentials) continue;
+    if (!isCredential(name) || ++credentials > mostCredentials) continue;
     const value = request.headers[name];
     if (typeof value === "string") redact(value.replace(/^\w+ /, ""));
   }
@@ -98,5 +99,5 @@ export function inRequest(
       log[level]({ ...scope, method, path, status, ms, ...ended }, `${method} ${path} ${status} in ${ms} ms`);
     });
   }
-  currents.run({ scope, address: addressOf(request) }, work);
+  currents.run({ scope, address: addressOf(request) }, work, request, response, { "x-request-id": id });
 }

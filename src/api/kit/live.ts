@@ -1,8 +1,10 @@
 /** Answers that begin before their content is complete: streams of lines, and JSON that takes long to compute. */
 
-import type { ServerResponse } from "node:http";
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { within } from "../../base/concurrency/waits.ts";
-import { asciiJson, type LivePieces, liveBody } from "./http.ts";
+import { Answer } from "./answer.ts";
+import { asciiJson } from "./http.ts";
+import { type LivePieces, liveBody } from "./live-body.ts";
 
 export interface Live {
   /** what the body says about an error: the status has been sent by then */
@@ -26,7 +28,7 @@ export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, li
     }
   }
   const headers = { "content-type": "application/x-ndjson", "cache-control": "no-store" };
-  return liveResponse({ pieces, filler: "\n", patience }, headers);
+  return Answer.of({ pieces, filler: "\n", patience }, 200, headers);
 }
 
 /** a stream of server-sent events, each with a name and the id that a client sends to continue after it */
@@ -67,26 +69,7 @@ export function lateJson(value: (signal: AbortSignal) => Promise<unknown>, { fai
     }
   }
   const headers = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
-  return liveResponse({ pieces, filler: " ", patience }, headers);
-}
-
-/** A live answer, and how Node's server sends it. */
-interface LiveAnswer extends LivePieces {
-  headers: Record<string, string>;
-}
-
-const answers = new WeakMap<Response, LiveAnswer>();
-
-/** an answer whose body is written as its pieces are produced; the listener sends it without its web stream */
-export function liveResponse(pieces: LivePieces, headers: Record<string, string>): Response {
-  const response = new Response(liveBody(pieces), { headers });
-  answers.set(response, { ...pieces, headers });
-  return response;
-}
-
-/** the answer behind a response of liveResponse(); undefined for others */
-export function liveAnswerOf(response: Response): LiveAnswer | undefined {
-  return answers.get(response);
+  return Answer.of({ pieces, filler: " ", patience }, 200, headers);
 }
 
 /** how long the first pieces are held back, in ms: a short answer then leaves in one packet */
@@ -98,7 +81,11 @@ const gatheringRoom = 16 << 10;
  * Writes a live answer to Node's response, without the cost of a web stream. Like liveBody(), it writes no faster than
  * the client reads, and aborts the signal when the client disconnects.
  */
-export async function sendLive({ pieces, filler, patience, headers }: LiveAnswer, outgoing: ServerResponse) {
+export async function sendLive(
+  { pieces, filler, patience }: LivePieces,
+  headers: OutgoingHttpHeaders,
+  outgoing: ServerResponse,
+): Promise<void> {
   const gone = new AbortController();
   const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
   let next: Promise<IteratorResult<string | Uint8Array>> | undefined;
@@ -125,12 +112,12 @@ export async function sendLive({ pieces, filler, patience, headers }: LiveAnswer
 /** Holds back the first pieces of an answer for a moment. */
 class Gathering {
   readonly #outgoing: ServerResponse;
-  readonly #headers: Record<string, string>;
+  readonly #headers: OutgoingHttpHeaders;
   #held: (string | Uint8Array)[] = [];
   #length = 0;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(outgoing: ServerResponse, headers: Record<string, string>) {
+  constructor(outgoing: ServerResponse, headers: OutgoingHttpHeaders) {
     this.#outgoing = outgoing;
     this.#headers = headers;
     this.#timer = setTimeout(() => this.#flush(), gatheringTime);

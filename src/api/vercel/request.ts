@@ -34,7 +34,7 @@ export function authenticated({ core, clock, logError }: Dialect): Hono<Env> {
     c.set("caller", caller);
     const left = rates.count(caller.teamId, c.req.method, c.req.path);
     await next();
-    addHeaders(c.res, left, c.env);
+    addHeaders(c.res, left);
   });
   return app;
 }
@@ -75,10 +75,10 @@ export interface Scope {
  */
 export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
   const domain = dialect.domain();
-  const isPython = /^vercel-sandbox\//.test(c.req.header("user-agent") ?? "");
-  const isLocal =
+  const isPython = c.req.header("user-agent")?.startsWith("vercel-sandbox/") ?? false;
+  const isLocal = () =>
     hostnameOf(domain.replace(/^\w+:\/\//, "")) === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
-  return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal };
+  return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal() };
 }
 
 /** Members whose names begin with two underscores are private to the vendor's clients; all of them are accepted. */

@@ -14,9 +14,9 @@ import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { z } from "zod";
 import { isSandkeepError } from "../../../core/model/errors.ts";
+import { Answer } from "../../kit/answer.ts";
 import { bodyBytes, InvalidInput, json, jsonOf, parsed } from "../../kit/http.ts";
 import { invalidWords } from "../../kit/issues.ts";
-import { liveResponse } from "../../kit/live.ts";
 import { type ErrorTable, isForTheLog, Refusal, rowFor } from "../../kit/refusal.ts";
 
 /** The Connect error codes that we use, and the HTTP status of each. */
@@ -178,7 +178,7 @@ function streamAnswer(
   }
   const filler = keepalive ? envelope(keepalive.message) : new Uint8Array();
   const headers = { "content-type": "application/connect+json", "cache-control": "no-store" };
-  return liveResponse({ pieces, filler, patience: keepalive?.after ?? longestSilence }, headers);
+  return Answer.of({ pieces, filler, patience: keepalive?.after ?? longestSilence }, 200, headers);
 }
 
 /** silence before a filler on a stream without keepalive, in ms: in effect, never */

@@ -4,7 +4,7 @@
  * caller: shared caches must not store them.
  */
 
-import { addHeaders, type Connection } from "../http.ts";
+import { addHeaders } from "../http.ts";
 
 const longLife = "86400";
 
@@ -33,7 +33,7 @@ export function preflight({ method, headers }: Request): Response | undefined {
 }
 
 /** adds the headers for browsers and caches to a wire's answer */
-export function forBrowsers(response: Response, connection?: Connection): Response {
-  addHeaders(response, everyAnswer, connection);
+export function forBrowsers(response: Response): Response {
+  addHeaders(response, everyAnswer);
   return response;
 }

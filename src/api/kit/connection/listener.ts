@@ -4,40 +4,55 @@
  */
 
 import { setMaxListeners } from "node:events";
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { getRequestListener, RequestError } from "@hono/node-server";
-import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Api } from "../../server.ts";
-import { comesFrom, json, keyEndOf } from "../http.ts";
-import { liveAnswerOf, sendLive } from "../live.ts";
+import { json } from "../http.ts";
+import { MalformedRequest } from "./request-url.ts";
+import { heardOut, send } from "./sending.ts";
+import { ServedRequest } from "./served-request.ts";
 
-export function apiListener(api: Pick<Api, "fetch">): RequestListener {
-  const listener = getRequestListener(
-    async (request, connection) => {
-      const incoming = connection.incoming as IncomingMessage; // the daemon gives those of HTTP/2 the same shape
-      comesFrom(request, incoming);
-      const response = await api.fetch(request, connection);
-      const keyEnd = keyEndOf(request);
-      // Most answers are complete by then.
-      if (keyEnd) setImmediate(endWithKey, keyEnd, connection.outgoing as ServerResponse);
-      // Node's response for HTTP/2 does not say whether it waits for its reader, so there the web stream is sent.
-      const live = incoming.httpVersionMajor === 1 ? liveAnswerOf(response) : undefined;
-      if (live) {
-        void sendLive(live, connection.outgoing as ServerResponse);
-        return RESPONSE_ALREADY_SENT;
-      }
-      const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
-      return isUnread ? last(response, incoming) : response;
-    },
-    // Some health checks speak HTTP/1.0, which has no Host header. The rest of a body is read below: the library would
-    // wait for readers that have given up, and then close a connection that serves the next request.
-    { hostname: "localhost", errorHandler: answerUnaddressed, autoCleanupIncoming: false },
-  );
-  return (incoming, outgoing) => {
-    outgoing.once("close", () => void discardRest(incoming));
-    void listener(incoming, outgoing);
+/** `headers` are added to the answer; their names are in lower case */
+export type ApiListener = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  headers?: Record<string, string>,
+) => void;
+
+/** the daemon gives requests and answers of HTTP/2 the same shape as those of HTTP/1.1 */
+export function apiListener(api: Pick<Api, "fetch">): ApiListener {
+  return (incoming, outgoing, headers = {}) => {
+    let request: (ServedRequest & Request) | undefined;
+    outgoing.on("close", () => {
+      request?.closed(outgoing);
+      void discardRest(incoming);
+    });
+    try {
+      request = ServedRequest.of(incoming);
+    } catch (error) {
+      void send(answerFailed(error), { incoming, outgoing, headers });
+      return;
+    }
+    void answer(api, request, { incoming, outgoing, headers });
   };
+}
+
+interface Exchange {
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+  headers: Record<string, string>;
+}
+
+async function answer(api: Pick<Api, "fetch">, request: ServedRequest & Request, exchange: Exchange): Promise<void> {
+  let response: Response;
+  try {
+    response = await api.fetch(request, exchange);
+  } catch (error) {
+    response = answerFailed(error);
+  }
+  // Most answers are complete by then.
+  if (request.keyEnd) setImmediate(endWithKey, request.keyEnd, exchange.outgoing);
+  await send(response, exchange);
 }
 
 /** Reads what is left of a body after its answer, so that the connection can serve the next request. */
@@ -59,9 +74,9 @@ function endWithKey(ended: AbortSignal, outgoing: ServerResponse): void {
   outgoing.once("close", () => ended.removeEventListener("abort", cut));
 }
 
-/** answers HTTP requests whose host or path is malformed */
-function answerUnaddressed(error: unknown): Response {
-  const isTheirs = error instanceof RequestError;
+/** answers HTTP requests whose host or path is malformed, and those that fail in a way that no dialect words */
+function answerFailed(error: unknown): Response {
+  const isTheirs = error instanceof MalformedRequest;
   const message = isTheirs ? "Invalid request: its host or its path is malformed." : "An internal error occurred.";
   const code = isTheirs ? malformed.code : "internal_server_error";
   return json({ error: { code, message } }, isTheirs ? 400 : 500);
@@ -136,51 +151,3 @@ const complaints: Record<string, Complaint> = {
     message: "Invalid request: its headers took too long.",
   },
 };
-
-/** how much a client may still send after its answer, and for how long, before we close the connection */
-const patience = { bytes: 256 << 20, ms: 3000 };
-
-/**
- * Sends a refusal as the last answer of its connection. The answer goes out at once, but the connection closes only
- * when the client has sent everything. If it closed earlier, the client would see a reset instead of the answer.
- */
-async function last(response: Response, incoming: IncomingMessage): Promise<Response> {
-  const answer = new Uint8Array(await response.arrayBuffer());
-  const headers = new Headers(response.headers);
-  headers.set("connection", "close");
-  headers.set("content-length", String(answer.length));
-  let isCancelled = false;
-  const lingering = new ReadableStream<Uint8Array>({
-    async start(controller) {
-      controller.enqueue(answer);
-      await heardOut(incoming);
-      if (!isCancelled) controller.close();
-    },
-    cancel() {
-      isCancelled = true;
-    },
-  });
-  return new Response(lingering, { status: response.status, headers });
-}
-
-function heardOut(incoming: IncomingMessage): Promise<void> {
-  return new Promise((resolve) => {
-    if (incoming.readableEnded || incoming.destroyed) return resolve();
-    let left = patience.bytes;
-    const done = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    const timer = setTimeout(done, patience.ms).unref();
-    // An earlier reader would go on buffering data, and pause the stream when its buffer is full.
-    incoming.removeAllListeners("data");
-    // While a "readable" listener exists, Node emits no "data" events.
-    incoming.removeAllListeners("readable");
-    incoming.on("data", (chunk: Buffer) => {
-      left -= chunk.length;
-      if (left < 0) done();
-    });
-    for (const event of ["end", "close", "error"]) incoming.once(event, done);
-    incoming.resume();
-  });
-}
