@@ -1,10 +1,16 @@
 /** Which sandbox a Host header means. */
 
+import { remembered } from "../base/remembered.ts";
+
 /** the host of "Name.Example:8080" in its plain form: lowercase, without port and closing dot */
 export function hostName(header: string | undefined): string {
-  const [, bracketed, plain = ""] = /^(?:(\[[^\]]*\])|([^:]*))(?::\d*)?$/.exec(header ?? "") ?? [];
-  return (bracketed ?? plain).toLowerCase().replace(/\.$/, "");
+  return nameIn(header ?? "");
 }
+
+const nameIn = remembered((header: string): string => {
+  const [, bracketed, plain = ""] = /^(?:(\[[^\]]*\])|([^:]*))(?::\d*)?$/.exec(header) ?? [];
+  return (bracketed ?? plain).toLowerCase().replace(/\.$/, "");
+});
 
 export function isBelow(host: string, domain: string): boolean {
   return host.endsWith(`.${domain}`);

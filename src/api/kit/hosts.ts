@@ -9,26 +9,23 @@
  */
 
 import { isIP } from "node:net";
-import { keepLast } from "../../base/bounded-map.ts";
+import { remembered } from "../../base/remembered.ts";
 
 /** `header` is the request's Host header; a request without one is accepted, since browsers always send it */
 export function isOwnHost(header: string | null | undefined, own: () => string[]): boolean {
-  if (header === null || header === undefined || header === "") return true;
+  if (header === null || header === undefined || header === "" || isEveryones(header)) return true;
   const host = hostnameOf(header);
-  if (host === undefined) return false;
-  if (isIP(host.replace(/^\[|\]$/g, "")) !== 0 || !host.includes(".")) return true;
-  return host.endsWith(".localhost") || own().includes(host);
+  return host !== undefined && own().includes(host);
 }
 
 /** "example.com" of "Example.com.:7700" */
-export function hostnameOf(header: string): string | undefined {
-  if (known.has(header)) return known.get(header);
-  const hostname = URL.parse(`http://${header}`)?.hostname.replace(/\.$/, "");
-  known.set(header, hostname);
-  keepLast(known, mostKnown);
-  return hostname;
-}
+export const hostnameOf = remembered((header: string): string | undefined =>
+  URL.parse(`http://${header}`)?.hostname.replace(/\.$/, ""),
+);
 
-/** the names in the latest headers: most clients send the same one with every request */
-const known = new Map<string, string | undefined>();
-const mostKnown = 1000;
+/** whether it is an address, or a name that no page of the internet can have */
+const isEveryones = remembered((header: string): boolean => {
+  const host = hostnameOf(header);
+  if (host === undefined) return false;
+  return isIP(host.replace(/^\[|\]$/g, "")) !== 0 || !host.includes(".") || host.endsWith(".localhost");
+});

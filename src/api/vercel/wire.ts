@@ -62,28 +62,25 @@ export function sandbox(it: Sandbox, session?: Session): object {
     statusUpdatedAt: it.stateChangedAt,
     region: it.region,
     failoverRegions: it.failoverRegions,
-    ...optional("networkId", it.networkId),
+    networkId: it.networkId,
     vcpus: it.vcpus,
     memory: it.memory,
     runtime: it.base.runtime ?? defaultRuntime,
     architecture,
     image: pinnedName(it.base.imageName, it.base.digest),
     timeout: it.timeout,
-    ...optional("expiresAt", session?.id === it.currentSessionId ? session.expiresAt : undefined),
+    expiresAt: session?.id === it.currentSessionId ? session.expiresAt : undefined,
     networkPolicy: policyToWire(it.networkPolicy),
     totalEgressBytes: it.totals.egressBytes,
     totalIngressBytes: it.totals.ingressBytes,
     totalActiveCpuDurationMs: it.totals.cpuMs,
     totalDurationMs: it.totals.durationMs,
-    ...optional("currentSnapshotId", it.currentSnapshotId),
+    currentSnapshotId: it.currentSnapshotId,
     cwd: it.base.cwd,
-    ...unlessEmpty("tags", mapped(it.tags, tagText)),
-    ...unlessEmpty(
-      "mounts",
-      mapped(it.mounts, ({ drive: name, mode }) => ({ drive: name, mode })),
-    ),
-    ...optional("snapshotExpiration", it.snapshotExpiration),
-    ...optional("keepLastSnapshots", it.keepLastSnapshots),
+    tags: unlessEmpty(mapped(it.tags, tagText)),
+    mounts: unlessEmpty(mapped(it.mounts, ({ drive: name, mode }) => ({ drive: name, mode }))),
+    snapshotExpiration: it.snapshotExpiration,
+    keepLastSnapshots: it.keepLastSnapshots,
   };
 }
 
@@ -108,13 +105,13 @@ export function session(it: Session): object {
     projectId: it.projectId,
     sourceSandboxName: it.sandboxName,
     networkPolicy: policyToWire(it.networkPolicy),
-    ...optional("startedAt", it.startedAt),
-    ...optional("requestedStopAt", it.requestedStopAt),
-    ...optional("stoppedAt", it.stoppedAt ?? it.pausedAt),
-    ...optional("abortedAt", it.abortedAt),
-    ...optional("snapshottedAt", it.snapshottedAt),
-    ...optional("duration", it.duration),
-    ...optional("sourceSnapshotId", it.sourceSnapshotId),
+    startedAt: it.startedAt,
+    requestedStopAt: it.requestedStopAt,
+    stoppedAt: it.stoppedAt ?? it.pausedAt,
+    abortedAt: it.abortedAt,
+    snapshottedAt: it.snapshottedAt,
+    duration: it.duration,
+    sourceSnapshotId: it.sourceSnapshotId,
     ...(used && {
       activeCpuDurationMs: it.cpuMs,
       networkTransfer: { ingress: it.ingressBytes ?? 0, egress: it.egressBytes ?? 0 },
@@ -140,7 +137,7 @@ export function command(it: Command): { sessionId: string; [member: string]: unk
     sessionId: it.sessionId,
     exitCode: it.exitCode ?? (it.endedAt === undefined ? null : killed),
     startedAt: it.startedAt,
-    ...optional("durationMs", it.endedAt === undefined ? undefined : Math.max(0, it.endedAt - it.startedAt)),
+    durationMs: it.endedAt === undefined ? undefined : Math.max(0, it.endedAt - it.startedAt),
   };
 }
 
@@ -158,8 +155,8 @@ export function snapshot(it: Snapshot): object {
     updatedAt: it.updatedAt,
     lastUsedAt: it.lastUsedAt,
     creationMethod: it.method,
-    ...optional("expiresAt", it.expiresAt),
-    ...optional("parentId", it.parentId),
+    expiresAt: it.expiresAt,
+    parentId: it.parentId,
   };
 }
 
@@ -170,16 +167,16 @@ export function treeNode({ snapshot: it, siblings, count, more }: TreeNode): obj
 export function drive(it: Drive): object {
   return {
     id: it.id,
-    ...optional("parentDriveId", it.parentId),
-    ...optional("rootDriveId", it.rootId),
+    parentDriveId: it.parentId,
+    rootDriveId: it.rootId,
     name: it.name,
     projectId: it.projectId,
     region: it.region,
     maxSizeBytes: it.maxSizeBytes,
     createdAt: it.createdAt,
     updatedAt: it.updatedAt,
-    ...optional("currentSessionId", it.sessionId),
-    ...optional("currentSandboxName", it.sandboxName),
+    currentSessionId: it.sessionId,
+    currentSandboxName: it.sandboxName,
   };
 }
 
@@ -207,12 +204,8 @@ export function pagination({ items, next }: Page<unknown>): object {
   return { count: items.length, next: next ?? null };
 }
 
-function optional(name: string, value: unknown): object {
-  return value === undefined ? {} : { [name]: value };
-}
-
-function unlessEmpty(name: string, value: object): object {
-  return optional(name, Object.keys(value).length === 0 ? undefined : value);
+function unlessEmpty(value: object): object | undefined {
+  return Object.keys(value).length === 0 ? undefined : value;
 }
 
 function mapped<T, U>(record: Record<string, T>, change: (value: T) => U): Record<string, U> {

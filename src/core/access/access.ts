@@ -1,5 +1,6 @@
 /** Who may do what: keys belong to teams, teams own projects, and callers find only what their team owns. */
 
+import { remembered } from "../../base/remembered.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Owner, Project, Team } from "../model/sandbox.ts";
@@ -40,6 +41,8 @@ export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
 const mostCallers = 1000;
+/** characters of a token whose hash is remembered */
+const longestRemembered = 1024;
 /** most addresses remembered for each key */
 const mostAddresses = 1000;
 /** ms between two records of a key's last use */
@@ -49,7 +52,8 @@ const mostProjects = 1000;
 export class Access {
   readonly #context: Context;
   readonly #hash: (text: string) => string;
-  readonly #keyOfToken: (token: string) => string | undefined;
+  /** the hash of the key that a request carries; the latest are remembered, as most requests carry the same */
+  readonly #hashIn: (secret: string) => string;
   readonly logins: DeviceLogins;
   readonly #wrongKeys: WrongKeys;
   readonly #lifetimes: KeyLifetimes;
@@ -63,7 +67,8 @@ export class Access {
   constructor(context: Context, options: AccessOptions) {
     this.#context = context;
     this.#hash = options.hash;
-    this.#keyOfToken = options.keyOfToken ?? (() => undefined);
+    const { hash, keyOfToken = () => undefined } = options;
+    this.#hashIn = remembered((secret) => hash(keyOfToken(secret) ?? secret), longestRemembered);
     this.logins = new DeviceLogins(context);
     this.#wrongKeys = new WrongKeys(context.now);
     this.#lifetimes = new KeyLifetimes(context.now);
@@ -89,7 +94,7 @@ export class Access {
   /** `secret` is a key, or a token that carries one; `address`, the client's, may not try many wrong keys */
   async authenticate(secret: string, address = ""): Promise<Caller> {
     // the lookup is by hash, so its duration reveals nothing about other keys
-    const hash = this.#hash(this.#keyOfToken(secret) ?? secret);
+    const hash = this.#hashIn(secret);
     const seen = this.#callers.get(hash);
     if (!seen?.from.has(address)) this.#wrongKeys.check(address, hash);
     const known = seen ?? (await this.#find(hash, address));
