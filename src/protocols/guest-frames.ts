@@ -118,7 +118,11 @@ export class FrameWriter {
   }
   u64(value: number | bigint): this {
     const at = this.#grow(8);
-    this.#buffer.writeBigUInt64LE(BigInt(value), at);
+    // Most values are short: for those two halves take less time than a BigInt.
+    if (typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER) {
+      this.#buffer.writeUInt32LE(value % half, at);
+      this.#buffer.writeUInt32LE(Math.floor(value / half), at + 4);
+    } else this.#buffer.writeBigUInt64LE(BigInt(value), at);
     return this;
   }
   bytes(value: Uint8Array): this {
@@ -128,7 +132,12 @@ export class FrameWriter {
   /** a text, or bytes that may be no text */
   str(value: string | Buffer): this {
     if (value.includes("\0")) throw new WireError("A text holds a NUL byte");
-    return this.bytes(typeof value === "string" ? Buffer.from(value) : value);
+    if (typeof value !== "string") return this.bytes(value);
+    const length = Buffer.byteLength(value);
+    this.u32(length);
+    const at = this.#grow(length);
+    this.#buffer.write(value, at);
+    return this;
   }
   list(values: readonly string[]): this {
     if (values.length > 0xffff) throw new WireError("A list has more than 65,535 entries");
@@ -168,7 +177,9 @@ export function frameHeader(length: number, type: number, id: number): Buffer {
   return header;
 }
 
-const firstRoom = 128;
+/** as much as most requests to run a command take */
+const firstRoom = 512;
+const half = 2 ** 32;
 
 function putHeader(buffer: Buffer, length: number, type: number, id: number): void {
   buffer.writeUInt32LE(length, 0);
@@ -196,7 +207,8 @@ export class FrameReader {
   }
   /** as a number: exact up to 2^53, which no offset or size reaches */
   u64(): number {
-    return Number(this.#payload.readBigUInt64LE(this.#take(8)));
+    const at = this.#take(8);
+    return this.#payload.readUInt32LE(at) + this.#payload.readUInt32LE(at + 4) * half;
   }
   bytes(): Buffer {
     const length = this.u32();

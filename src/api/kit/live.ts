@@ -1,7 +1,7 @@
 /** Answers that begin before their content is complete: streams of lines, and JSON that takes long to compute. */
 
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { within } from "../../base/concurrency/waits.ts";
+import { eitherSignal } from "../../base/concurrency/either-signal.ts";
 import { Answer } from "./answer.ts";
 import { asciiJson } from "./http.ts";
 import { type LivePieces, liveBody } from "./live-body.ts";
@@ -19,12 +19,14 @@ export interface Live {
 export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, live: Live): Response {
   const { failure, patience, ending } = live;
   async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
-    const either = ending ? AbortSignal.any([signal, ending]) : signal;
+    const either = eitherSignal(signal, ending);
     try {
-      for await (const line of lines(either)) yield `${asciiJson(line)}\n`;
-      either.throwIfAborted();
+      for await (const line of lines(either.signal)) yield `${asciiJson(line)}\n`;
+      either.signal.throwIfAborted();
     } catch (error) {
       if (!signal.aborted) yield `${asciiJson(failure(error))}\n`;
+    } finally {
+      either.release();
     }
   }
   const headers = { "content-type": "application/x-ndjson", "cache-control": "no-store" };
@@ -38,17 +40,19 @@ export function serverSentEvents<T extends object>(
   { failure, patience, ending }: Live,
 ): Response {
   async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
-    const either = ending ? AbortSignal.any([signal, ending]) : signal;
+    const either = eitherSignal(signal, ending);
     // Sends the headers at once, so that the client knows that it is connected.
     yield ":\n\n";
     try {
-      for await (const each of events(either)) {
+      for await (const each of events(either.signal)) {
         const { id, event } = label(each);
         yield `id: ${id}\nevent: ${event}\ndata: ${asciiJson(each)}\n\n`;
       }
-      either.throwIfAborted();
+      either.signal.throwIfAborted();
     } catch (error) {
       if (!signal.aborted) yield `event: error\ndata: ${asciiJson(failure(error))}\n\n`;
+    } finally {
+      either.release();
     }
   }
   return new Response(liveBody({ pieces, filler: ":\n\n", patience }), {
@@ -88,25 +92,29 @@ export async function sendLive(
 ): Promise<void> {
   const gone = new AbortController();
   const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
-  let next: Promise<IteratorResult<string | Uint8Array>> | undefined;
   const gathered = new Gathering(outgoing, headers);
+  const silence = setTimeout(() => {
+    // A client that does not read needs no sign of life.
+    if (!outgoing.writableNeedDrain) gathered.add(filler);
+    silence.refresh();
+  }, patience);
   outgoing.once("close", () => {
+    clearTimeout(silence);
     if (outgoing.writableEnded) return;
     gathered.drop();
     gone.abort();
-    // Both may wait for something that never comes. The signal informs them, so we do not wait.
-    next?.catch(() => undefined);
+    // It may wait for something that never comes. The signal informs it, so we do not wait.
     void iterator.return?.()?.catch(() => undefined);
   });
   for (;;) {
-    next ??= iterator.next();
-    const result = await within(next, patience);
+    const { done, value } = await iterator.next();
     if (gone.signal.aborted) return;
-    if (result?.done) return gathered.end();
-    if (result) next = undefined;
-    const isTaken = gathered.add(result ? result.value : filler);
-    if (!isTaken) await drained(outgoing);
+    if (done) break;
+    silence.refresh();
+    if (!gathered.add(value)) await drained(outgoing);
   }
+  clearTimeout(silence);
+  gathered.end();
 }
 
 /** Holds back the first pieces of an answer for a moment. */

@@ -17,15 +17,15 @@ interface LogLine {
 }
 
 export async function* logLines(output: AsyncIterable<OutputChunk>): AsyncGenerator<LogLine> {
-  let decoders = fresh();
+  let decoders: Decoders = {};
   for await (const { stream, data, dropped } of output) {
     if (dropped) {
       yield* rest(decoders);
-      decoders = fresh();
+      decoders = {};
       yield { stream: "stderr", data: `[sandkeep] ${dropped} bytes of earlier output are no longer kept\n`, dropped };
     }
     const name = stream === "stderr" ? "stderr" : "stdout";
-    yield* lines(name, decoders[name].decode(data, { stream: true }));
+    yield* lines(name, decoderOf(decoders, name).decode(data, { stream: true }));
   }
   yield* rest(decoders);
 }
@@ -43,18 +43,19 @@ function* lines(stream: LogLine["stream"], text: string): Generator<LogLine> {
   }
 }
 
-type Decoders = ReturnType<typeof fresh>;
+/** those of the streams that have had output: most commands use one of them, and a decoder takes long to make */
+type Decoders = Partial<Record<LogLine["stream"], Decoder>>;
+type Decoder = InstanceType<typeof TextDecoder>;
 
-function fresh() {
-  return {
-    stdout: new TextDecoder("utf-8", { ignoreBOM: true }),
-    stderr: new TextDecoder("utf-8", { ignoreBOM: true }),
-  };
+function decoderOf(decoders: Decoders, stream: LogLine["stream"]): Decoder {
+  const decoder = decoders[stream] ?? new TextDecoder("utf-8", { ignoreBOM: true });
+  decoders[stream] = decoder;
+  return decoder;
 }
 
 /** what remains of incomplete characters */
 function* rest(decoders: Decoders): Generator<LogLine> {
-  for (const stream of ["stdout", "stderr"] as const) yield* lines(stream, decoders[stream].decode());
+  for (const stream of ["stdout", "stderr"] as const) yield* lines(stream, decoders[stream]?.decode() ?? "");
 }
 
 function isHighSurrogate(code: number): boolean {

@@ -13,6 +13,7 @@
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { z } from "zod";
+import { eitherSignal } from "../../../base/concurrency/either-signal.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import { Answer } from "../../kit/answer.ts";
 import { bodyBytes, InvalidInput, json, jsonOf, parsed } from "../../kit/http.ts";
@@ -164,9 +165,9 @@ function streamAnswer(
   { keepalive, ending, logError }: StreamOptions,
 ): Response {
   async function* pieces(signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const either = ending ? AbortSignal.any([signal, ending]) : signal;
+    const either = eitherSignal(signal, ending);
     try {
-      for await (const answer of answers(either)) yield envelope(answer);
+      for await (const answer of answers(either.signal)) yield envelope(answer);
       if (ending?.aborted) throw new ConnectError("unavailable", "Cannot continue: the daemon is stopping");
       yield envelope({}, flag.end);
     } catch (error) {
@@ -174,6 +175,8 @@ function streamAnswer(
       const { code, message } = connectErrorOf(error);
       if (code === "internal") logError(error);
       yield envelope({ error: { code, message } }, flag.end);
+    } finally {
+      either.release();
     }
   }
   const filler = keepalive ? envelope(keepalive.message) : new Uint8Array();

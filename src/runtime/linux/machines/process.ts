@@ -1,6 +1,6 @@
 /** One command on a machine, as the daemon follows it: how far its output has grown and how it ended. */
 
-import { EventEmitter, once } from "node:events";
+import { unlessAborted } from "../../../base/concurrency/waits.ts";
 import type { ExitStatus, OutputChunk, OutputOptions, Process } from "../../../core/ports/runtime.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import { type OutputState, readJournal } from "./journal.ts";
@@ -16,7 +16,8 @@ export class LinuxProcess implements Process, OutputState {
   end = 0;
   readonly readers: OutputReaders;
   readonly #agent: Agent;
-  readonly #changes = new EventEmitter().setMaxListeners(0);
+  /** resolves with the next change; undefined while nothing waits for one */
+  #change: PromiseWithResolvers<void> | undefined;
   #resolve: (status: ExitStatus) => void = () => {};
   #reject: (error: Error) => void = () => {};
   #lost = false;
@@ -42,7 +43,11 @@ export class LinuxProcess implements Process, OutputState {
 
   async changed(signal?: AbortSignal): Promise<void> {
     const stopped = () => this.#released ?? (this.ended ? undefined : this.#paused);
-    if (!this.ended && !stopped()) await once(this.#changes, "change", signal ? { signal } : {});
+    if (!this.ended && !stopped()) {
+      this.#change ??= Promise.withResolvers();
+      await unlessAborted(this.#change.promise, signal);
+      signal?.throwIfAborted();
+    }
     const reason = stopped();
     if (reason) throw reason;
   }
@@ -56,7 +61,7 @@ export class LinuxProcess implements Process, OutputState {
   grew(end: number): void {
     this.end = Math.max(this.end, end);
     this.readers.grew(this.end);
-    this.#changes.emit("change");
+    this.#changed();
   }
 
   finished(status: ExitStatus): void {
@@ -64,7 +69,7 @@ export class LinuxProcess implements Process, OutputState {
     this.exit = status;
     this.readers.close();
     this.end = Math.max(this.end, status.outputEnd);
-    this.#changes.emit("change");
+    this.#changed();
     this.#resolve(status);
   }
 
@@ -74,7 +79,7 @@ export class LinuxProcess implements Process, OutputState {
     this.#lost = true;
     this.readers.close();
     this.end = Math.max(this.end, end);
-    this.#changes.emit("change");
+    this.#changed();
     this.#reject(reason);
   }
 
@@ -83,14 +88,14 @@ export class LinuxProcess implements Process, OutputState {
     if (this.ended) return;
     this.#released = reason;
     this.readers.close();
-    this.#changes.emit("change");
+    this.#changed();
     this.#reject(reason);
   }
 
   /** its machine is paused: readers that wait for more get this error; without one, it goes on */
   pause(reason: Error | undefined): void {
     this.#paused = reason;
-    this.#changes.emit("change");
+    this.#changed();
   }
 
   async *output({ from = 0, follow = true, signal }: OutputOptions = {}): AsyncGenerator<OutputChunk> {
@@ -101,6 +106,11 @@ export class LinuxProcess implements Process, OutputState {
     } finally {
       reader?.close();
     }
+  }
+
+  #changed(): void {
+    this.#change?.resolve();
+    this.#change = undefined;
   }
 
   write(data: Uint8Array): Promise<void> {
