@@ -37,6 +37,16 @@ test("variables are expanded with those of before, and paths are below the direc
   ]);
 });
 
+test("an image with ONBUILD, whose steps would be left out, is refused by its first one", () => {
+  const recipe = recipeOf({ image, inherits: false }, { steps: [] });
+  const settings = { ...emptySettings(), onBuild: ["COPY . /src", "RUN make"] };
+  expect(() => recipe.plan(new Map([["debian", settings]]))).toThrow(
+    "Cannot build the template: the image has ONBUILD COPY . /src, which is not supported",
+  );
+  const [stage] = recipe.plan(new Map([["debian", { ...settings, onBuild: [] }]])).stages;
+  expect(stage?.settings).not.toHaveProperty("onBuild");
+});
+
 test("a user that an image may lack is made as root, and its name is an argument, never text of the shell", () => {
   const { actions, settings } = planOf([
     { type: "USER", args: ["root"] },

@@ -10,6 +10,7 @@ import {
 import { absolutePath } from "../../../core/builds/paths.ts";
 import { shellLine } from "../../../core/commands/login-shell.ts";
 import type { WantedImage } from "../../../core/images/images.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Recipe } from "../../../core/templates/template-runs.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import type { StartBody, Step } from "./schemas.ts";
@@ -51,7 +52,13 @@ export function recipeOf(base: RecipeBase, body: StartBody): Recipe {
   };
 }
 
-function planOf(base: RecipeBase, steps: readonly Step[], image: ImageSettings): BuildPlan {
+function planOf(base: RecipeBase, steps: readonly Step[], found: ImageSettings): BuildPlan {
+  const { onBuild = [], ...image } = found;
+  const [first = ""] = onBuild;
+  if (onBuild.length > 0) {
+    const why = `the image has ONBUILD ${first.slice(0, 100)}, which is not supported`;
+    throw new SandkeepError("invalid", `Cannot build the template: ${why}`);
+  }
   const settings: ImageSettings = {
     ...image,
     env: { ...image.env },
