@@ -82,7 +82,7 @@ test("a command ends quietly when the reader of its output has gone", async () =
   expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
 });
 
-test("a run loads neither fetch, nor what an import of node:fs loads, nor modules that only other runs need", async () => {
+test("a run loads neither an HTTP client, nor what an import of node:fs loads, nor modules that only other runs need", async () => {
   const sandbox = { name: "a", timeout: 1000, ports: [] };
   const command = { id: "cmd_1", sessionId: "sbx_1", exitCode: 4, endedAt: 1, endCause: null };
   const lines = [
@@ -111,8 +111,8 @@ test("a run loads neither fetch, nor what an import of node:fs loads, nor module
   expect(ran).toMatchObject({ code: 4, stderr: "" });
   const loaded: string[] = JSON.parse(ran.stdout);
   const own = loaded.filter((name) => name.startsWith("file:")).map((name) => name.replace(/.*\/src\//, ""));
-  expect(own.length, own.join(" ")).toBeLessThanOrEqual(20);
-  for (const slow of ["undici", "internal/fs/promises", "internal/readline/interface"])
+  expect(own.length, own.join(" ")).toBeLessThanOrEqual(14);
+  for (const slow of ["undici", "_http", "internal/fs/promises", "internal/readline/interface"])
     expect(loaded.filter((name) => name.includes(slow))).toEqual([]);
 });
 

@@ -313,8 +313,9 @@ function surroundings(environment: NodeJS.ProcessEnv, printed: (line: string) =>
 
 /** the environment, with the daemon that `sandkeep context` has chosen */
 async function chosenDaemon(args: string[]): Promise<NodeJS.ProcessEnv> {
-  const { withContext } = await import("./cli/client/contexts.ts");
-  return withContext(args, process.env);
+  const { isDaemonNamed } = await import("./cli/client/connection.ts");
+  if (isDaemonNamed(args, process.env)) return process.env;
+  return (await import("./cli/client/contexts.ts")).withContext(args, process.env);
 }
 
 async function completion(args: string[], context: CommandContext): Promise<undefined> {

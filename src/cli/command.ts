@@ -1,7 +1,8 @@
-/** What a command on sandboxes gets from the program around it, and how it reads its names. */
+/** What a command gets from the program around it, and how it reads its words: options, names, programs. */
 
+import type { ParseArgsConfig } from "node:util";
 import type { KeyPlaces } from "./client/connection.ts";
-import { misuse } from "./errors.ts";
+import { CliError, misuse } from "./errors.ts";
 
 export interface CommandContext extends KeyPlaces {
   input: NodeJS.ReadStream;
@@ -23,6 +24,49 @@ export interface Program {
   command: string;
 }
 
+/** exit codes of this program for signals */
+export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
+
+export interface ProgramSpec {
+  /** the program and its arguments; none for the image's own */
+  words: string[];
+  session: string;
+  /** whether it reads this program's input */
+  interactive: boolean;
+  /** whether it gets a terminal */
+  tty: boolean;
+  json: boolean;
+  env?: Record<string, string>;
+  cwd?: string | undefined;
+  user?: string | undefined;
+  /** what happens to it if this program leaves it alone, as a sentence */
+  afterwards?: string;
+}
+
+/** what the daemon must know to start a program */
+export function startOf(
+  { words, interactive, tty, env, cwd, user }: Omit<ProgramSpec, "session" | "json">,
+  context: CommandContext,
+) {
+  const [command, ...args] = words;
+  return {
+    ...(command !== undefined && { command, args }),
+    env: { ...(tty && { TERM: terminalName(context.environment) }), ...env },
+    ...(cwd !== undefined && { cwd }),
+    ...(user !== undefined && { user }),
+    ...(tty ? { terminal: sizeOf(context.output) } : { stdin: interactive }),
+  };
+}
+
+/** a terminal that images know; else the most usual one */
+function terminalName({ TERM = "" }: NodeJS.ProcessEnv): string {
+  return /^(xterm|screen|tmux|linux)(-256color)?$/.test(TERM) ? TERM : "xterm-256color";
+}
+
+export function encodingOf(json: boolean): "text" | "base64" {
+  return json ? "text" : "base64";
+}
+
 /** ms before each further attempt to connect: a daemon that is restarted is back within a minute */
 export const pauses = [100, 200, 500, 1000, 2000, ...Array<number>(12).fill(5000)];
 
@@ -37,6 +81,34 @@ export type Command = (args: string[], context: CommandContext) => Promise<unkno
 /** prints the usage of a command */
 export function showUsage(usage: string, { print }: CommandContext): undefined {
   print(usage.trimEnd());
+}
+
+/** Node's own. An import would compute the values of all getters of node:util, a fifth of the time of a short command. */
+export const { parseArgs } = process.getBuiltinModule("node:util");
+
+type Options = NonNullable<ParseArgsConfig["options"]>;
+
+/**
+ * Options and operands of a command line; every command also has -h and --help. `others`: options of other tools, with
+ * their dashes, and what to write instead of them.
+ */
+export async function readArgs<const T extends Options>(
+  args: string[],
+  usage: string,
+  options: T,
+  others: Record<string, string> = {},
+) {
+  const all = { ...options, help: { type: "boolean", short: "h" } } as const;
+  try {
+    return parseArgs({ args, options: all, allowPositionals: true });
+  } catch (cause) {
+    const { optionProblem } = await import("../base/similar.ts");
+    const problem = optionProblem(cause, Object.keys(all));
+    const [, given = ""] = /^Unknown option '([^']+)'/.exec(problem) ?? [];
+    const [command = "sandkeep"] = /sandkeep [a-z]+/.exec(usage) ?? [];
+    if (!Object.hasOwn(others, given)) throw new CliError(problem, `${command} --help lists the options`);
+    throw new CliError(`Unknown option '${given}'`, others[given]);
+  }
 }
 
 /** the one name that a command takes; `verb` says for what, such as "stop a sandbox" */

@@ -189,14 +189,32 @@ function isErrorBody(value: unknown): value is ErrorBody {
   return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string";
 }
 
+/** Only whole lines are decoded: a decoder that is asked to wait for the rest of a character starts a slow converter. */
 async function* textLines({ body }: Answer): AsyncGenerator<string> {
-  let rest = "";
-  const decoder = new TextDecoder();
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let rest: Uint8Array[] = [];
   for await (const chunk of body ?? []) {
-    const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = whole.pop() ?? "";
-    yield* whole;
+    const end = chunk.lastIndexOf(newline) + 1;
+    if (end > 0) {
+      yield* decoder.decode(joined([...rest, chunk.subarray(0, end - 1)])).split("\n");
+      rest = [];
+    }
+    if (end < chunk.length) rest.push(chunk.subarray(end));
   }
+}
+
+const newline = 10;
+
+function joined(parts: Uint8Array[]): Uint8Array {
+  const [first, ...others] = parts;
+  if (first && others.length === 0) return first;
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 /** the events of a server-sent stream; throws if it breaks off with an error */

@@ -16,6 +16,17 @@ interface PlaceOptions {
   "data-dir"?: string | undefined;
 }
 
+/** variables that say which daemon is meant */
+const explicit = ["SANDKEEP_URL", "SANDKEEP_PUBLIC_URL", "SANDKEEP_PORT", "SANDKEEP_API_KEY", "SANDKEEP_DATA_DIR"];
+
+/** whether an option or a variable says which daemon is meant, so that the chosen context does not count */
+export function isDaemonNamed(args: string[], environment: NodeJS.ProcessEnv): boolean {
+  const end = args.indexOf("--");
+  const own = end < 0 ? args : args.slice(0, end);
+  if (own.some((word) => /^--(url|data-dir)(=|$)/.test(word))) return true;
+  return !environment.SANDKEEP_CONTEXT && explicit.some((name) => environment[name]);
+}
+
 export function daemonUrl({ url: flag, "data-dir": dataDir }: PlaceOptions, places: KeyPlaces): string {
   const { environment } = places;
   const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT, SANDKEEP_TLS_CERT, SANDKEEP_DOMAIN } = environment;

@@ -6,6 +6,7 @@
 import { codeOf } from "../../base/error-code.ts";
 import { didYouMean } from "../../base/similar.ts";
 import { CliError } from "../errors.ts";
+import { isDaemonNamed } from "./connection.ts";
 
 const { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
 const { dirname, join } = process.getBuiltinModule("node:path");
@@ -45,21 +46,14 @@ export function writeContexts(contexts: Contexts, environment: NodeJS.ProcessEnv
   renameSync(draft, path);
 }
 
-/** variables that say which daemon is meant */
-const explicit = ["SANDKEEP_URL", "SANDKEEP_PUBLIC_URL", "SANDKEEP_PORT", "SANDKEEP_API_KEY", "SANDKEEP_DATA_DIR"];
-
 /**
  * The environment with the address and the key of the chosen context. SANDKEEP_CONTEXT chooses one for a single command.
  * A key is sent only to the address that it belongs to, so an option that names another place leaves the context out.
  */
 export function withContext(args: string[], environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const named = environment.SANDKEEP_CONTEXT;
-  const end = args.indexOf("--");
-  const own = end < 0 ? args : args.slice(0, end);
-  const isElsewhere = own.some((word) => /^--(url|data-dir)(=|$)/.test(word));
-  if (isElsewhere || (!named && explicit.some((name) => environment[name]))) return environment;
+  if (isDaemonNamed(args, environment)) return environment;
   const { current, contexts } = readContexts(environment);
-  const name = named || current;
+  const name = environment.SANDKEEP_CONTEXT || current;
   if (!name) return environment;
   const { url, key } = contextNamed(name, contexts);
   return { ...environment, SANDKEEP_URL: url, SANDKEEP_API_KEY: key };

@@ -3,7 +3,6 @@
  * of the command line. Refusals become sentences, with the name that was probably meant.
  */
 
-import { didYouMean } from "../../base/similar.ts";
 import { type Answer, ApiError, SandkeepClient } from "../../client/client.ts";
 import { CliError, Refusal } from "../errors.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "./connection.ts";
@@ -86,6 +85,7 @@ export class Daemon {
       const listed = await this.client
         .call("listSandboxes", { query: { ...this.scope, limit: mostNames } })
         .catch(() => ({ sandboxes: [] }));
+      const { didYouMean } = await import("../../base/similar.ts");
       const meant = didYouMean(
         sandbox,
         listed.sandboxes.map(({ name }) => name),

@@ -1,8 +1,7 @@
 /** `sandkeep audit`: who changed what. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -21,7 +20,7 @@ Example:
 `;
 
 export async function auditCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, auditUsage, {
+  const { values, positionals } = await readArgs(args, auditUsage, {
     limit: { type: "string" },
     "all-teams": { type: "boolean" },
     ...daemonOptions,

@@ -1,10 +1,9 @@
 /** `sandkeep context`: several daemons by name, and which of them commands ask. */
 
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { daemonUrl } from "../client/connection.ts";
 import { contextNamed, readContexts, writeContexts } from "../client/contexts.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
 import { plainJson } from "../print/plain.ts";
@@ -36,7 +35,7 @@ const verbs = { ls: 0, create: 1, use: 1, rm: 1 };
 
 export async function contextCommand(args: string[], context: CommandContext): Promise<undefined> {
   const options = { url: { type: "string" }, json: { type: "boolean" } } as const;
-  const { values, positionals } = readArgs(args, contextUsage, options);
+  const { values, positionals } = await readArgs(args, contextUsage, options);
   if (values.help) return showUsage(contextUsage, context);
   const { verb, names } = verbAndNames("context", positionals, verbs, contextUsage);
   const { environment, print } = context;

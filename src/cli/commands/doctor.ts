@@ -2,7 +2,7 @@
 
 import { diagnose } from "../../host/diagnosis.ts";
 import type { HostFacts } from "../../host/host.ts";
-import { readArgs } from "../args.ts";
+import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
 
 export const doctorUsage = `Usage: sandkeep doctor [--json]
@@ -26,7 +26,7 @@ export interface DoctorContext {
 /** Returns the exit code. */
 export async function doctorCommand(args: string[], { facts, print }: DoctorContext): Promise<number> {
   const options = { json: { type: "boolean" }, "data-dir": { type: "string" } } as const;
-  const { values, positionals } = readArgs(args, doctorUsage, options);
+  const { values, positionals } = await readArgs(args, doctorUsage, options);
   if (values.help) {
     print(doctorUsage.trimEnd());
     return 0;

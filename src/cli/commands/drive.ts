@@ -1,10 +1,9 @@
 /** `sandkeep drive`: durable volumes that sandboxes mount. */
 
 import { sizeInWords } from "../../base/size-in-words.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -31,7 +30,7 @@ Example:
 const verbs = { ls: 0, create: 1, resize: 1, fork: 2, rm: 1 };
 
 export async function driveCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, driveUsage, { size: { type: "string" }, ...daemonOptions });
+  const { values, positionals } = await readArgs(args, driveUsage, { size: { type: "string" }, ...daemonOptions });
   if (values.help) return showUsage(driveUsage, context);
   const { verb, names } = verbAndNames("drive", positionals, verbs, driveUsage);
   const maxSize = values.size === undefined ? undefined : bytesOf("--size", values.size);

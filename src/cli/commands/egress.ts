@@ -3,9 +3,9 @@
  * allow them.
  */
 
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import {
   type EgressEvent,
@@ -43,7 +43,7 @@ export interface EgressContext extends KeyPlaces {
 }
 
 export async function egressCommand(args: string[], context: EgressContext): Promise<void> {
-  const { values, positionals } = readArgs(args, egressUsage, {
+  const { values, positionals } = await readArgs(args, egressUsage, {
     follow: { type: "boolean", short: "f" },
     suggest: { type: "boolean" },
     json: { type: "boolean" },

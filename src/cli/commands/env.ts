@@ -1,9 +1,9 @@
 /** `sandkeep env <service>`: prints the lines that point a service's own SDK and CLI at the daemon. */
 
 import { didYouMean } from "../../base/similar.ts";
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
 
@@ -52,7 +52,7 @@ export async function envCommand(args: string[], context: EnvContext): Promise<v
 }
 
 async function printSettings(args: string[], context: EnvContext): Promise<void> {
-  const { values, positionals } = readArgs(args, envUsage, {
+  const { values, positionals } = await readArgs(args, envUsage, {
     url: { type: "string" },
     team: { type: "string" },
     project: { type: "string" },

@@ -8,11 +8,11 @@ import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { codeOf } from "../../base/error-code.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
-import { readArgs } from "../args.ts";
 import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import type { CommandContext } from "../command.ts";
+import { readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { isRecipe } from "../image-recipes.ts";
 import { metered } from "../print/meter.ts";
@@ -77,10 +77,10 @@ const options = {
   "data-dir": { type: "string" },
 } as const;
 
-type Values = ReturnType<typeof read>["values"];
+type Values = Awaited<ReturnType<typeof read>>["values"];
 
 export async function imageBuildCommand(args: string[], context: ImageBuildContext): Promise<void> {
-  const { values, positionals } = read(args);
+  const { values, positionals } = await read(args);
   if (values.help) return context.print(imageBuildUsage.trimEnd());
   const [verb = "", ...operands] = positionals;
   const wanted = { build: 1, "from-snapshot": 2, export: 1 }[verb] ?? 0;

@@ -1,8 +1,8 @@
 /** `sandkeep key`: creates keys with limits, lists them and deletes them. */
 
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { readArgs } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { printTable } from "../print/table.ts";
 import { verbAndNames } from "../verbs.ts";
@@ -64,7 +64,7 @@ interface Key {
 }
 
 export async function keyCommand(args: string[], context: KeyContext): Promise<void> {
-  const { values, positionals } = readArgs(args, keyUsage, options);
+  const { values, positionals } = await readArgs(args, keyUsage, options);
   if (values.help) return context.print(keyUsage.trimEnd());
   const {
     verb,

@@ -8,11 +8,11 @@ import { resolve } from "node:path";
 import { ProtocolError, ProtocolErrorCode, Server, type Transport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { didYouMean } from "../../base/similar.ts";
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { ask, type McpDaemon, McpRefusal } from "../client/mcp-daemon.ts";
 import { patientTransport } from "../client/patient-transport.ts";
+import { readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { clientConfig, clientNames, type Program } from "../print/mcp-clients.ts";
 
@@ -63,7 +63,7 @@ const patience = 10_000;
  * reason, which clients show, and then resolves with an exit code.
  */
 export async function mcpCommand(args: string[], context: McpContext): Promise<number | undefined> {
-  const { values, positionals } = readArgs(args, mcpUsage, options);
+  const { values, positionals } = await readArgs(args, mcpUsage, options);
   if (values.help) return void context.print(mcpUsage.trimEnd());
   const [command, ...rest] = positionals;
   if (command === "config") return void config(rest, values, context);

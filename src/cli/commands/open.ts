@@ -1,8 +1,8 @@
 /** `sandkeep open`: prints a link that signs a browser in to the dashboard once. */
 
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
 
 const openUsage = `Usage: sandkeep open [--json]
@@ -25,7 +25,7 @@ interface OpenContext extends KeyPlaces {
 const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir": { type: "string" } } as const;
 
 export async function openCommand(args: string[], context: OpenContext): Promise<void> {
-  const { values, positionals } = readArgs(args, openUsage, options);
+  const { values, positionals } = await readArgs(args, openUsage, options);
   if (values.help) return context.print(openUsage.trimEnd());
   if (positionals.length > 0) throw misuse(`Cannot open "${positionals[0]}"`, openUsage);
   const client = new Client({

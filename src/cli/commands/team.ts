@@ -1,8 +1,7 @@
 /** `sandkeep team` and `sandkeep quota`: teams, and how much of the host each may use. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse, Refusal } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -45,7 +44,7 @@ Example:
 `;
 
 export async function teamCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, teamUsage, {
+  const { values, positionals } = await readArgs(args, teamUsage, {
     force: { type: "boolean", short: "f" },
     ...daemonOptions,
   });
@@ -77,7 +76,7 @@ export async function teamCommand(args: string[], context: CommandContext): Prom
 }
 
 export async function quotaCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, quotaUsage, {
+  const { values, positionals } = await readArgs(args, quotaUsage, {
     sandboxes: { type: "string" },
     cpus: { type: "string" },
     memory: { type: "string" },

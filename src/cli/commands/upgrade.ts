@@ -1,8 +1,8 @@
 /** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and lists those that still wait. */
 
-import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
 
 export const upgradeUsage = `Usage: sandkeep upgrade [--json]
@@ -39,7 +39,7 @@ export interface Upgrade {
 const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir": { type: "string" } } as const;
 
 export async function upgradeCommand(args: string[], context: UpgradeContext): Promise<void> {
-  const { values, positionals } = readArgs(args, upgradeUsage, options);
+  const { values, positionals } = await readArgs(args, upgradeUsage, options);
   if (values.help) return context.print(upgradeUsage.trimEnd());
   if (positionals.length > 0) throw misuse(`Cannot upgrade "${positionals[0]}"`, upgradeUsage);
   const client = new Client({

@@ -1,9 +1,8 @@
 /** `sandkeep webhook`: addresses that the events of a project are sent to, and what became of each delivery. */
 
 import type { Output } from "../../client/types.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, type Cell, printTable } from "../print/table.ts";
@@ -44,7 +43,7 @@ type Webhook = Output<"getWebhook">;
 type Delivery = Output<"testWebhook">;
 
 export async function webhookCommand(args: string[], context: CommandContext): Promise<number | undefined> {
-  const { values, positionals } = readArgs(args, webhookUsage, options);
+  const { values, positionals } = await readArgs(args, webhookUsage, options);
   if (values.help) return showUsage(webhookUsage, context);
   const { verb, names } = verbAndNames("webhook", positionals, verbs, webhookUsage);
   for (const [option, its] of [

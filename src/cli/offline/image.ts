@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { optionProblem } from "../../base/similar.ts";
 import { defaultTeam } from "../../core/access/access.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
@@ -10,7 +11,6 @@ import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
-import { optionProblem } from "../args.ts";
 import { recipes } from "../image-recipes.ts";
 import type { Paper } from "../print/table.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";

@@ -1,11 +1,11 @@
 /** `sandkeep recover`: lists items of a data directory that its database does not know, and adopts them. */
 
 import { parseArgs } from "node:util";
+import { optionProblem } from "../../base/similar.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type AdoptionContext, adoptUnknown } from "../../core/recovery/adoption.ts";
 import { type BoundPair, bindAnyway } from "../../core/recovery/identity.ts";
 import { takeInventory, type Unknown } from "../../core/recovery/unknown.ts";
-import { optionProblem } from "../args.ts";
 import { damagedRecords } from "./damaged-records.ts";
 
 export const recoverUsage = `Usage: sandkeep recover [--adopt] [--json]

@@ -1,9 +1,9 @@
 /** `sandkeep registry …`: logins to registries. Passwords come from standard input, are sealed, and are never shown. */
 
 import { parseArgs } from "node:util";
+import { optionProblem } from "../../base/similar.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type Credentials, checkRegistry } from "../../runtime/linux/registry/credentials.ts";
-import { optionProblem } from "../args.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
 import { shown } from "./shown.ts";
 

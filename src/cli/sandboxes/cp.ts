@@ -8,9 +8,8 @@ import { pipeline } from "node:stream/promises";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
@@ -38,7 +37,10 @@ Example:
 `;
 
 export async function cpCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, cpUsage, { user: { type: "string", short: "u" }, ...daemonOptions });
+  const { values, positionals } = await readArgs(args, cpUsage, {
+    user: { type: "string", short: "u" },
+    ...daemonOptions,
+  });
   if (values.help) return showUsage(cpUsage, context);
   const [from, to, ...rest] = positionals.map(placeOf);
   if (!from || !to || rest.length > 0 || (from.sandbox === undefined) === (to.sandbox === undefined))

@@ -1,9 +1,8 @@
 /** `sandkeep diff`: the files that changed in a sandbox since a snapshot, or from one snapshot to another. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { plain, plainJson } from "../print/plain.ts";
 import { snapshotNamed } from "./snapshots.ts";
@@ -22,7 +21,7 @@ Example:
 const letters = { added: "A", changed: "M", removed: "D" };
 
 export async function diffCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, diffUsage, daemonOptions);
+  const { values, positionals } = await readArgs(args, diffUsage, daemonOptions);
   if (values.help) return showUsage(diffUsage, context);
   const [sandbox, from, to, ...rest] = positionals;
   if (!sandbox || rest.length > 0) throw misuse("Cannot compare: name a sandbox, and at most two snapshots", diffUsage);

@@ -1,8 +1,7 @@
 /** `sandkeep stop` and `sandkeep rm`: stop sandboxes, and delete them. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage, someNames } from "../command.ts";
+import { type CommandContext, readArgs, showUsage, someNames } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -33,7 +32,7 @@ Example:
 `;
 
 export async function stopCommand(args: string[], context: CommandContext): Promise<number | undefined> {
-  const { values, positionals } = readArgs(args, stopUsage, { grace: { type: "string" }, ...daemonOptions });
+  const { values, positionals } = await readArgs(args, stopUsage, { grace: { type: "string" }, ...daemonOptions });
   if (values.help) return showUsage(stopUsage, context);
   const names = someNames(positionals, "stop a sandbox", stopUsage);
   const grace = values.grace === undefined ? undefined : durationOf("--grace", values.grace);
@@ -52,7 +51,7 @@ const mostCounted = 500;
 const ended = ["stopped", "failed", "aborted"];
 
 export async function rmCommand(args: string[], context: CommandContext): Promise<number | undefined> {
-  const { values, positionals } = readArgs(args, rmUsage, {
+  const { values, positionals } = await readArgs(args, rmUsage, {
     force: { type: "boolean", short: "f" },
     snapshots: { type: "boolean" },
     ...daemonOptions,

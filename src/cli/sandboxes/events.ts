@@ -1,9 +1,8 @@
 /** `sandkeep events`: what happens in a project. */
 
 import { ApiError } from "../../client/client.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { plain, plainJson } from "../print/plain.ts";
 
@@ -20,7 +19,7 @@ Example:
 `;
 
 export async function eventsCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, eventsUsage, {
+  const { values, positionals } = await readArgs(args, eventsUsage, {
     follow: { type: "boolean", short: "f" },
     topics: { type: "string" },
     ...daemonOptions,

@@ -1,8 +1,7 @@
 /** `sandkeep exec` and `sandkeep shell`: run a program, or a shell, in a sandbox that exists. */
 
-import { parseArgs, readArgs } from "../args.ts";
 import { Daemon, type DaemonValues, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, oneName, showUsage } from "../command.ts";
+import { type CommandContext, oneName, parseArgs, readArgs, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
 import { variablesOf } from "../units.ts";
@@ -48,7 +47,7 @@ const options = {
 
 export async function execCommand(args: string[], context: CommandContext): Promise<number | undefined> {
   const { own, words } = splitAfterName(args);
-  const { values, positionals } = readArgs(own, execUsage, options);
+  const { values, positionals } = await readArgs(own, execUsage, options);
   if (values.help) return showUsage(execUsage, context);
   const sandbox = oneName(positionals, "run a program in a sandbox", execUsage);
   if (words.length === 0)
@@ -58,7 +57,7 @@ export async function execCommand(args: string[], context: CommandContext): Prom
 
 export async function shellCommand(args: string[], context: CommandContext): Promise<number | undefined> {
   const { interactive: _, tty: __, ...ofShell } = options;
-  const { values, positionals } = readArgs(args, shellUsage, ofShell);
+  const { values, positionals } = await readArgs(args, shellUsage, ofShell);
   if (values.help) return showUsage(shellUsage, context);
   const sandbox = oneName(positionals, "open a shell in a sandbox", shellUsage);
   requireTerminal(context, values.json ?? false, {

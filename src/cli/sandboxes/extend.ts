@@ -1,8 +1,7 @@
 /** `sandkeep extend`: gives running sandboxes more time. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly } from "../print/table.ts";
@@ -19,7 +18,7 @@ Example:
 `;
 
 export async function extendCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, extendUsage, daemonOptions);
+  const { values, positionals } = await readArgs(args, extendUsage, daemonOptions);
   if (values.help) return showUsage(extendUsage, context);
   const [sandbox, length, ...rest] = positionals;
   if (!sandbox || length === undefined || rest.length > 0)

@@ -1,10 +1,9 @@
 /** `sandkeep ls` and `sandkeep ps`: lists of sandboxes, and of the programs in them. */
 
 import type { Output } from "../../client/types.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { memoryInWords, shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -44,7 +43,7 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
     ...daemonOptions,
   } as const;
   const all = "ls lists stopped sandboxes too; --state running leaves them out";
-  const { values, positionals } = readArgs(args, lsUsage, options, { "-a": all, "--all": all });
+  const { values, positionals } = await readArgs(args, lsUsage, options, { "-a": all, "--all": all });
   if (values.help) return showUsage(lsUsage, context);
   if (positionals.length > 0) throw misuse("Cannot list sandboxes: ls takes no name", lsUsage);
   const daemon = new Daemon(values, context);
@@ -75,7 +74,7 @@ export async function lsCommand(args: string[], context: CommandContext): Promis
 }
 
 export async function psCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, psUsage, {
+  const { values, positionals } = await readArgs(args, psUsage, {
     all: { type: "boolean", short: "a" },
     ...daemonOptions,
   });

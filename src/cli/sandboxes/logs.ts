@@ -1,8 +1,7 @@
 /** `sandkeep logs`: the output of a program that was started in a sandbox. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { allCommandsOf, type CommandOf, commandsOf } from "./list.ts";
 import { printOutput } from "./program.ts";
@@ -20,7 +19,7 @@ Example:
 `;
 
 export async function logsCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, logsUsage, {
+  const { values, positionals } = await readArgs(args, logsUsage, {
     follow: { type: "boolean", short: "f" },
     ...daemonOptions,
   });

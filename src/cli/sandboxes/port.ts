@@ -1,8 +1,7 @@
 /** `sandkeep port`: the addresses of a sandbox's ports. */
 
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -20,7 +19,7 @@ Example:
 `;
 
 export async function portCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, portUsage, { close: { type: "boolean" }, ...daemonOptions });
+  const { values, positionals } = await readArgs(args, portUsage, { close: { type: "boolean" }, ...daemonOptions });
   if (values.help) return showUsage(portUsage, context);
   const [sandbox, ...rest] = positionals;
   if (!sandbox || (values.close && rest.length === 0))

@@ -5,7 +5,7 @@ import { ApiError } from "../../client/client.ts";
 import { Daemon } from "../client/daemon.ts";
 import { Refusal } from "../errors.ts";
 import { requireTerminal, startedOf } from "./program.ts";
-import { inOwnWords } from "./run.ts";
+import { inOwnWords } from "./run-refusal.ts";
 
 test("a missing program is said once, with the exit code 127, and with a shell for a line of one", async () => {
   const places = { environment: { SANDKEEP_API_KEY: "sk_of_a_test_only" }, dataDirs: [] };

@@ -3,31 +3,20 @@
  * breaks off is made again where it ended.
  */
 
-import { codeOf } from "../../base/error-code.ts";
 import { ApiError } from "../../client/client.ts";
 import type { Line } from "../../client/types.ts";
 import type { Daemon } from "../client/daemon.ts";
-import { type CommandContext, type Program, pauses, sizeOf } from "../command.ts";
+import {
+  type CommandContext,
+  encodingOf,
+  exitCodes,
+  type Program,
+  type ProgramSpec,
+  pauses,
+  startOf,
+} from "../command.ts";
 import { CliError, NoAnswer, NoProgram, Refusal } from "../errors.ts";
-import { shellWord } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
-import { durationInWords } from "../units.ts";
-
-export interface ProgramSpec {
-  /** the program and its arguments; none for the image's own */
-  words: string[];
-  session: string;
-  /** whether it reads this program's input */
-  interactive: boolean;
-  /** whether it gets a terminal */
-  tty: boolean;
-  json: boolean;
-  env?: Record<string, string>;
-  cwd?: string | undefined;
-  user?: string | undefined;
-  /** what happens to it if this program leaves it alone, as a sentence */
-  afterwards?: string;
-}
 
 /** starts a program; resolves with its exit code when it has ended */
 export async function runProgram(daemon: Daemon, spec: ProgramSpec, context: CommandContext): Promise<number> {
@@ -47,6 +36,7 @@ export async function startedOf<T>(daemon: Daemon, words: string[], answer: Prom
   } catch (error) {
     if (!(error instanceof Refusal && error.code === "unknown_executable")) throw error;
     const [line = "", ...args] = words;
+    const { shellWord } = await import("../print/output.ts");
     const isShells = args.length === 0 && /[\s;&|<>$]/.test(line);
     throw new NoProgram(
       error.message,
@@ -58,21 +48,6 @@ export async function startedOf<T>(daemon: Daemon, words: string[], answer: Prom
 /** what an error cannot do, in words */
 function runningOf([name]: string[]): string {
   return name === undefined ? "run the image's command" : `run "${name}"`;
-}
-
-/** what the daemon must know to start a program */
-export function startOf(
-  { words, interactive, tty, env, cwd, user }: Omit<ProgramSpec, "session" | "json">,
-  context: CommandContext,
-) {
-  const [command, ...args] = words;
-  return {
-    ...(command !== undefined && { command, args }),
-    env: { ...(tty && { TERM: terminalName(context.environment) }), ...env },
-    ...(cwd !== undefined && { cwd }),
-    ...(user !== undefined && { user }),
-    ...(tty ? { terminal: sizeOf(context.output) } : { stdin: interactive }),
-  };
 }
 
 export interface Attention {
@@ -154,10 +129,6 @@ async function showOutput(
   return undefined;
 }
 
-export function encodingOf(json: boolean): "text" | "base64" {
-  return json ? "text" : "base64";
-}
-
 interface OutputLine {
   stream: "stdout" | "stderr";
   data: string;
@@ -179,7 +150,7 @@ export async function printOutput(line: OutputLine, json: boolean, context: Comm
 function isBroken(error: unknown): boolean {
   if (error instanceof ApiError) return error.status === 0 || error.status === 429 || error.status === 503;
   // The others are of a connection that breaks off.
-  return error instanceof NoAnswer || codeOf(error) !== undefined;
+  return error instanceof NoAnswer || (error instanceof Error && "code" in error);
 }
 
 /** sends the input to the program until either ends */
@@ -203,9 +174,6 @@ async function feed(daemon: Daemon, params: Program, { input, warn }: CommandCon
     warn(`Cannot send the input: ${error instanceof Error ? error.message : error}`);
   }
 }
-
-/** exit codes of this program for signals */
-export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
 
 /**
  * Signals for this program go to that one. A second one means that it does not end: this program leaves it alone then.
@@ -256,6 +224,7 @@ async function causeOf(daemon: Daemon, { session }: Program, cause: Cause, ended
   const asked = daemon.client.call("getSession", { params: { session }, query: daemon.team });
   const { endCause, expiresAt, timeout } = await asked.catch(() => ({ endCause: null, expiresAt: null, timeout: 0 }));
   // While it stops, the cause is not known yet.
+  const { durationInWords } = await import("../units.ts");
   const isOver = endCause === "timeout" || (endCause === null && (expiresAt ?? Infinity) <= (endedAt ?? 0));
   const more = "sandkeep run --timeout gives a sandbox more";
   return isOver ? `the sandbox's time of ${durationInWords(timeout)} was over; ${more}` : causes[cause];
@@ -277,11 +246,6 @@ async function endOf(
     if (exitCode === null) throw new CliError("Cannot tell the program's exit code: it was not kept");
     return exitCode;
   }
-}
-
-/** a terminal that images know; else the most usual one */
-function terminalName({ TERM = "" }: NodeJS.ProcessEnv): string {
-  return /^(xterm|screen|tmux|linux)(-256color)?$/.test(TERM) ? TERM : "xterm-256color";
 }
 
 /** refuses a terminal for a program if its input or output here is not one */

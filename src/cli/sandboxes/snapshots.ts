@@ -1,10 +1,9 @@
 /** `sandkeep snapshot`, `fork` and `restore`: keep the files of a sandbox, copy it, bring it back. */
 
 import { sizeInWords } from "../../base/size-in-words.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly, printTable } from "../print/table.ts";
@@ -47,7 +46,7 @@ Example:
 `;
 
 export async function snapshotCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, snapshotUsage, {
+  const { values, positionals } = await readArgs(args, snapshotUsage, {
     name: { type: "string" },
     expires: { type: "string" },
     ...daemonOptions,
@@ -74,7 +73,7 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
 }
 
 export async function forkCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, forkUsage, daemonOptions);
+  const { values, positionals } = await readArgs(args, forkUsage, daemonOptions);
   if (values.help) return showUsage(forkUsage, context);
   const [sandbox, name, ...rest] = positionals;
   if (!sandbox || rest.length > 0) throw misuse("Cannot fork: name a sandbox, and at most one new name", forkUsage);
@@ -85,7 +84,7 @@ export async function forkCommand(args: string[], context: CommandContext): Prom
 }
 
 export async function restoreCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, restoreUsage, daemonOptions);
+  const { values, positionals } = await readArgs(args, restoreUsage, daemonOptions);
   if (values.help) return showUsage(restoreUsage, context);
   const [sandbox, wanted, ...rest] = positionals;
   if (!sandbox || !wanted || rest.length > 0)

@@ -3,9 +3,8 @@
 import { eachBounded } from "../../base/concurrency/each-bounded.ts";
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { ApiError } from "../../client/client.ts";
-import { readArgs } from "../args.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
-import { type CommandContext, showUsage } from "../command.ts";
+import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
 import { plainJson } from "../print/plain.ts";
@@ -40,7 +39,7 @@ interface Row {
 }
 
 export async function topCommand(args: string[], context: CommandContext): Promise<undefined> {
-  const { values, positionals } = readArgs(args, topUsage, {
+  const { values, positionals } = await readArgs(args, topUsage, {
     every: { type: "string" },
     once: { type: "boolean" },
     ...daemonOptions,

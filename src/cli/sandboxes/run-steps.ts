@@ -1,0 +1,49 @@
+/** A run step by step: something must happen between its sandbox and its program. */
+
+import type { Daemon } from "../client/daemon.ts";
+import { type CommandContext, exitCodes } from "../command.ts";
+import { Folders } from "../files/run-folders.ts";
+import { runProgram } from "./program.ts";
+import { afterwardsOf, announce, finished, remove, type Wanted } from "./run.ts";
+
+export async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContext): Promise<number> {
+  const { sandbox: body, keep, sync, volumes } = wanted;
+  const { code: ending, made } = await finished(
+    daemon.ask("make a sandbox", daemon.client.call("createSandbox", { query: daemon.scope, body })),
+    context.signals,
+  );
+  const { name, session } = made;
+  let isKept = keep;
+  try {
+    if (ending !== undefined) return ending;
+    await announce(made, keep, context);
+    const folders = new Folders(daemon, session, volumes);
+    const interrupted = await signalBefore(folders.copyIn(context), context.signals);
+    if (interrupted !== undefined) return interrupted;
+    const spec = { ...wanted, session: session.id, cwd: wanted.cwd ?? folders.first };
+    const code = await runProgram(daemon, { ...spec, afterwards: afterwardsOf(name, keep) }, context);
+    if (sync) {
+      // Its changes are nowhere else.
+      isKept = true;
+      await folders.bringBack(name, context);
+      isKept = keep;
+    }
+    return code;
+  } finally {
+    if (!isKept) await remove(daemon, name, context);
+  }
+}
+
+/** the exit code for a signal that comes before the work is done; undefined if none does */
+async function signalBefore(work: Promise<void>, signals: NodeJS.EventEmitter): Promise<number | undefined> {
+  const { promise: signal, resolve: received } = Promise.withResolvers<number>();
+  const listener = (name: keyof typeof exitCodes) => received(exitCodes[name]);
+  for (const name of Object.keys(exitCodes)) signals.on(name, listener);
+  try {
+    return (await Promise.race([work, signal])) ?? undefined;
+  } finally {
+    for (const name of Object.keys(exitCodes)) signals.off(name, listener);
+    // What it was doing fails when the sandbox is deleted.
+    void work.catch(() => undefined);
+  }
+}
