@@ -135,8 +135,9 @@ export class Webhooks {
     const delivery = await store.getDelivery(id, deliveryId);
     if (!delivery) throw new SandkeepError("not-found", `There is no delivery "${deliveryId}" of webhook "${id}"`);
     const { state, attempts, attemptedAt, status, reason } = await this.#send(webhook, delivery);
-    // One that waits goes on waiting if this attempt fails.
-    const next = state === "delivered" ? { state, dueAt: undefined } : {};
+    // One that waits goes on waiting if this attempt fails. The state of any other is that of its last attempt.
+    const isWaiting = state === "failed" && delivery.state === "waiting";
+    const next = isWaiting ? {} : { state, dueAt: undefined };
     const changes = { attempts, attemptedAt, status, reason, ...next };
     return (await store.updateDelivery(delivery.id, changes)) ?? delivery;
   }

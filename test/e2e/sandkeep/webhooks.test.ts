@@ -104,6 +104,17 @@ test("a failed attempt is made again with the same id, and a delivery can be sen
   const params = { ...(await call("getWebhook")).json, webhook: (await call("getWebhook")).json.id, delivery: ids[0] };
   expect((await api.call("redeliver", { params })).json).toMatchObject({ attempts: 3, state: "delivered" });
   expect(at("/flaky")).toHaveLength(3);
+  // The state is that of the last attempt, also after one that succeeded.
+  answer = () => ({ status: 503 });
+  const failed = { attempts: 4, state: "failed", status: 503, reason: "The receiver answered 503", dueAt: null };
+  expect((await api.call("redeliver", { params })).json).toMatchObject(failed);
+  expect(await deliveries()).toMatchObject([failed]);
+  answer = () => ({ status: 200 });
+  expect((await api.call("redeliver", { params })).json).toMatchObject({
+    attempts: 5,
+    state: "delivered",
+    reason: null,
+  });
   await call("deleteWebhook");
 });
 
