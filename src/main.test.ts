@@ -111,7 +111,7 @@ test("a run loads neither an HTTP client, nor what an import of node:fs loads, n
   expect(ran).toMatchObject({ code: 4, stderr: "" });
   const loaded: string[] = JSON.parse(ran.stdout);
   const own = loaded.filter((name) => name.startsWith("file:")).map((name) => name.replace(/.*\/src\//, ""));
-  expect(own.length, own.join(" ")).toBeLessThanOrEqual(14);
+  expect(own.length, own.join(" ")).toBeLessThanOrEqual(12);
   for (const slow of ["undici", "_http", "internal/fs/promises", "internal/readline/interface"])
     expect(loaded.filter((name) => name.includes(slow))).toEqual([]);
 });

@@ -4,8 +4,7 @@ import { expect, test } from "vitest";
 import { apiClient } from "../../test/harness/api-client.ts";
 import { key, type Overrides, sessionId } from "../../test/harness/fake-core.ts";
 import type { OpenApi } from "../api/sandkeep/frame/openapi.ts";
-import { type ApiError, SandkeepClient } from "./client.ts";
-import { routes } from "./routes.ts";
+import { type ApiError, routes, SandkeepClient } from "./client.ts";
 
 function clientOf(overrides: Overrides = {}) {
   const fake = apiClient(overrides);

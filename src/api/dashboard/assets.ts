@@ -88,10 +88,9 @@ export class Assets {
   #texts(): Map<string, string> {
     const { modules, styles } = this.#files;
     const extension = this.#extension();
-    const own = [
-      ...globSync(`web/**/*${extension}`, { cwd: modules }),
-      ...["client", "routes"].map((name) => `client/${name}${extension}`),
-    ].filter((path) => !/\.(test|d)\.ts$/.test(path));
+    const own = [...globSync(`web/**/*${extension}`, { cwd: modules }), `client/client${extension}`].filter(
+      (path) => !/\.(test|d)\.ts$/.test(path),
+    );
     const texts = new Map<string, string>();
     for (const path of own.sort()) texts.set(path, readFileSync(join(modules, path), "utf8"));
     for (const name of globSync("*.{css,svg}", { cwd: styles }).sort()) {
