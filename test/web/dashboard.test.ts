@@ -9,6 +9,7 @@ import { daemonOfFile } from "../harness/daemon.ts";
 import { looks, problemsOfPages } from "./accessibility.ts";
 import { expectAttacksFail } from "./attacks.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
+import { expectReadableOnPhone } from "./phone.ts";
 import { takePictures } from "./pictures.ts";
 import { expectSharedStream } from "./tabs.ts";
 
@@ -326,6 +327,10 @@ test("the pictures of the README are taken from these pages, and are small", asy
 test("every page is accessible and never scrolls sideways, each in one of three widths and two themes", async () => {
   const rotated = (index: number) => looks.slice(index % looks.length).slice(0, 1);
   expect(await problemsOfPages(browser, daemon(), rotated)).toEqual([]);
+});
+
+test("a phone shows what happened and to what, every button, and the tab that is open", async () => {
+  await expectReadableOnPhone(browser, daemon(), client);
 });
 
 test("eight tabs share one stream, and keep their rows, session and shell while the daemon restarts", async () => {

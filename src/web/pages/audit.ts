@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { html } from "../html.ts";
 import { Unanswered } from "../parts/answered.ts";
+import { Icon } from "../parts/icon.ts";
 import { Rows } from "../parts/rows.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client, sentence } from "../session.ts";
@@ -12,13 +13,13 @@ import { date, visible } from "../text.ts";
 type Entry = Output<"listAudit">["entries"][number];
 
 const heads = [
-  { title: "Time", column: "c-date" },
-  { title: "Action", column: "c-image" },
-  { title: "Target", column: "" },
-  { title: "Key", column: "c-image wide" },
-  { title: "Over", column: "c-age wide" },
+  { title: "Time", column: "log-when" },
+  { title: "Action", column: "log-what" },
+  { title: "Target", column: "log-more" },
+  { title: "Key", column: "log-whose" },
+  { title: "Over", column: "log-over wide" },
   { title: "From", column: "c-address wide" },
-  { title: "Outcome", column: "c-time" },
+  { title: "Outcome", column: "log-outcome" },
 ];
 
 const most = 200;
@@ -59,22 +60,22 @@ export function AuditPage() {
     return words.every((word) => text.includes(word));
   });
   const row = (each: Entry) => html`<tr data-row>
-    <td class="c-date mono">${date(each.at)}</td>
-    <th scope="row" class="c-image">${visible(each.action)}</th>
-    <td class="mono">${visible(each.target ?? "")}</td>
-    <td class="c-image wide">${visible(keyName(each))}</td>
-    <td class="c-age wide">${visible(each.wire ?? "")}</td>
+    <td class="log-when mono">${date(each.at)}</td>
+    <th scope="row" class="log-what">${visible(each.action)}</th>
+    <td class="log-more mono">${visible(each.target ?? "")}</td>
+    <td class="log-whose">${visible(keyName(each))}</td>
+    <td class="log-over wide">${visible(each.wire ?? "")}</td>
     <td class="c-address wide mono quiet">${visible(each.address ?? "")}</td>
-    <td class=${each.outcome === "done" ? "c-time quiet" : "c-time fail"}>${visible(each.outcome)}</td>
+    <td class=${each.outcome === "done" ? "log-outcome quiet" : "log-outcome fail"}>${visible(each.outcome)}</td>
   </tr>`;
   return html`<h1 class="unseen">Audit</h1>
-    <div class="query">
+    <div class="query"><${Icon} name="search" />
       <input type="search" aria-label="Filter the audit" data-key="/" placeholder="a key, an action, a target, an outcome" value=${query}
         onInput=${(event: InputEvent) => setParameters({ q: (event.target as HTMLInputElement).value })} />
       <span class="res" role="status">${found.length} of ${entries.length}</span>
     </div>
     <${Unanswered} answer=${{ value: next, problem, reread: () => void read() }} />
     ${next !== undefined && found.length === 0 && html`<p class="empty">${entries.length === 0 ? "Nothing was changed yet." : "No entry has these words."}</p>`}
-    ${found.length > 0 && html`<${Rows} label="Audit" heads=${heads} items=${found} keyOf=${(each: Entry) => each.id} row=${row} />`}
+    ${found.length > 0 && html`<${Rows} label="Audit" heads=${heads} items=${found} keyOf=${(each: Entry) => each.id} row=${row} kind="log audit" />`}
     ${next && html`<p class="note"><button type="button" class="small" onClick=${() => void read(next)}>Read older entries</button></p>`}`;
 }

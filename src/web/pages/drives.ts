@@ -19,7 +19,7 @@ const heads = [
   { title: "Drive", column: "" },
   { title: "Written by", column: "c-image" },
   { title: "Size", column: "c-age num" },
-  { title: "Age", column: "c-age num" },
+  { title: "Age", column: "c-age num wide" },
   { title: "Actions", column: "c-acts", isUnseen: true },
 ];
 
@@ -54,7 +54,7 @@ export function DrivesPage() {
     <th scope="row" class="mono">${visible(each.name)}</th>
     <td class="c-image">${each.sandbox === null ? "—" : html`<a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a>`}</td>
     <td class="num">${size(each.maxSize)}</td>
-    <td class="num" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
+    <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="c-acts"><div class="acts">
       <button type="button" class="small" onClick=${() => void fork(each)}>Copy</button>
       <button type="button" class="small danger" onClick=${() => setAsking(each)}>Delete…</button>
@@ -69,7 +69,7 @@ export function DrivesPage() {
     </form>
     <${Unanswered} answer=${answer} />
     ${drives?.length === 0 && html`<p class="empty">There is no drive. A drive keeps files apart from sandboxes, which mount it.</p>`}
-    ${drives && drives.length > 0 && html`<${Rows} label="Drives" heads=${heads} items=${drives} keyOf=${(each: Drive) => each.id} row=${row} />`}
+    ${drives && drives.length > 0 && html`<${Rows} label="Drives" heads=${heads} items=${drives} keyOf=${(each: Drive) => each.id} row=${row} kind="drives" />`}
     ${answer.value?.next && html`<p class="note">Only the newest 1000 are shown.</p>`}
     ${
       asking &&

@@ -1,6 +1,7 @@
 /** What has happened in the project, newest first: what the daemon keeps, and everything since this page was opened. */
 
 import { computed } from "@preact/signals";
+import { eventIds, eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything } from "../data/live.ts";
 import { html } from "../html.ts";
 import { Rows } from "../parts/rows.ts";
@@ -8,10 +9,10 @@ import { pathOf } from "../router.ts";
 import { clock, date, visible } from "../text.ts";
 
 const heads = [
-  { title: "Time", column: "c-time" },
-  { title: "Event", column: "c-image" },
-  { title: "Sandbox", column: "c-image" },
-  { title: "About", column: "" },
+  { title: "Time", column: "log-when" },
+  { title: "Event", column: "log-what" },
+  { title: "Sandbox", column: "log-whose" },
+  { title: "About", column: "log-more" },
 ];
 
 /** names of sandboxes by their sessions, since events of commands name only the session */
@@ -34,19 +35,16 @@ export function EventsPage() {
 
 export function EventTable({ events, none }: { events: readonly Change[]; none: string }) {
   const row = (each: Change) => {
-    const { type, at, sandbox: _, cursor: __, sandboxId: ___, ...rest } = each;
+    const { type, at } = each;
     const sandbox = sandboxOf(each);
+    const words = eventWords(each);
     return html`<tr data-row>
-      <td class="c-time mono" title=${date(at)}>${clock(at)}</td>
-      <th scope="row" class="c-image">${visible(type)}</th>
-      <td class="c-image">${sandbox !== undefined && html`<a href=${pathOf("sandboxes", sandbox)}>${visible(sandbox)}</a>`}</td>
-      <td class="mono quiet">${visible(
-        Object.entries(rest)
-          .map(([name, value]) => `${name} ${String(value)}`)
-          .join("  "),
-      )}</td>
+      <td class="log-when mono" title=${date(at)}>${clock(at)}</td>
+      <th scope="row" class="log-what">${visible(type)}</th>
+      <td class="log-whose">${sandbox !== undefined && html`<a href=${pathOf("sandboxes", sandbox)}>${visible(sandbox)}</a>`}</td>
+      <td class="log-more">${words !== "" && html`<span>${visible(words)}</span> `}<span class="tag">${visible(eventIds(each))}</span></td>
     </tr>`;
   };
   if (events.length === 0) return html`<p class="empty">${none}</p>`;
-  return html`<${Rows} label="Events" heads=${heads} items=${events} keyOf=${(each: Change) => each.cursor} row=${row} />`;
+  return html`<${Rows} label="Events" heads=${heads} items=${events} keyOf=${(each: Change) => each.cursor} row=${row} kind="log" />`;
 }

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useAnswer } from "../data/answer.ts";
+import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
 import { refusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
@@ -35,7 +36,7 @@ export function OverviewPage() {
         <${Icon} name="plus" /> New sandbox <kbd>n</kbd>
       </button></div>
     <${Amounts} />
-    ${isEmpty ? html`<${FirstSandbox} />` : html`<${Attention} all=${all} /><${Refused} /><${Latest} /><${Newest} all=${all} />`}
+    ${isEmpty ? html`<${FirstSandbox} />` : html`<div class="sections"><${Attention} all=${all} /><${Refused} /><${Latest} /><${Newest} all=${all} /></div>`}
     ${isAsking && html`<${NewSandbox} close=${close} />`}
   </div>`;
 }
@@ -149,16 +150,15 @@ function Latest() {
     ${shown.map((each: Change) => {
       return html`<li key=${each.cursor}>
         <span class="num">${clock(each.at)}</span><b>${visible(each.type)}</b>
-        <span class="cut quiet">${visible(eventWords(each))}</span><span></span>
+        <span class="cut quiet">${visible(eventLine(each))}</span><span></span>
       </li>`;
     })}
   <//>`;
 }
 
-function eventWords(event: Change): string {
-  const { drive, name, path, exitCode } = event;
+function eventLine(event: Change): string {
   const sandbox = sandboxOf(event);
-  const what = typeof exitCode === "number" ? `exited with ${exitCode}` : String(drive ?? name ?? path ?? "");
+  const what = eventWords(event);
   if (sandbox === undefined || what === "") return sandbox ?? what;
   return `${sandbox}: ${what}`;
 }

@@ -40,7 +40,7 @@ export function UsagePage() {
     ${
       all.length === 0
         ? html`<p class="empty">There is no sandbox yet.</p>`
-        : html`<${Rows} label="Usage" heads=${heads} items=${all} keyOf=${(each: Sandbox) => each.name} row=${row} />`
+        : html`<${Rows} label="Usage" heads=${heads} items=${all} keyOf=${(each: Sandbox) => each.name} row=${row} kind="totals" />`
     }`;
 }
 

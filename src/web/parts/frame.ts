@@ -53,7 +53,7 @@ export function Frame() {
     <nav class="rail" aria-label="Pages">${visiblePages().map((each) => html`<${RailLink} each=${each} page=${page} />`)}</nav>
     <main class="main" tabindex="-1">
       <${Notice} />
-      ${found ? html`<${found.view} name=${thing} />` : html`<h1 class="unseen">Not found</h1><p class="empty">There is no such page.</p>`}
+      ${found ? html`<${found.view} name=${thing} />` : html`<h1 class="unseen">Not found</h1><p class="empty">There is no such page. <a href=${pathOf("sandboxes")}>All sandboxes</a></p>`}
     </main>
     <${Foot} isSandbox=${thing !== undefined} />
     <nav class="bottom" aria-label="Main pages">

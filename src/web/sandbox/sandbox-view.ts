@@ -77,6 +77,11 @@ function Shown({ value }: { value: Sandbox }) {
   const wanted = parameter("tab");
   const tab = tabs.find(({ id }) => id === wanted) ?? tabs[1];
   const second = tabs.find(({ id }) => id === parameter("beside"));
+  // On a phone, the tabs are wider than the window, and more so with their counts.
+  useEffect(
+    () => document.getElementById(`tab-${tab?.id}`)?.scrollIntoView({ block: "nearest", inline: "center" }),
+    [tab, history.value === undefined],
+  );
   const step = (by: number) => () => {
     const next = neighbour(value.name, by);
     if (next !== undefined && next !== value.name) go(`${pathOf("sandboxes", next)}${tab ? `?tab=${tab.id}` : ""}`);
