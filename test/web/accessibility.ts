@@ -1,4 +1,7 @@
-/** Checks every page with axe, and that none of them scrolls sideways, as people with different windows and themes see it. */
+/**
+ * Checks every page with axe, and that none of them scrolls sideways or has a button outside of the window, as people with
+ * different windows and themes see it.
+ */
 
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
@@ -96,11 +99,15 @@ async function problemsInPage(rules: string[]): Promise<string[]> {
   const runOnly = rules.length > 0 ? { runOnly: { type: "rule", values: rules } } : {};
   const { violations } = await checker.run(document, { resultTypes: ["violations"], ...runOnly });
   const lists = [document.documentElement, ...document.querySelectorAll(".connections")];
+  const cut = [...document.querySelectorAll(".ph button, .ph a, td button")].filter(
+    (each) => each.getBoundingClientRect().right > innerWidth,
+  );
   const isWide = lists.some(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
   return [
     ...violations.map(
       ({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`,
     ),
     ...(isWide ? ["scrolls sideways"] : []),
+    ...cut.map(({ textContent }) => `cuts off "${textContent}"`),
   ];
 }

@@ -54,7 +54,7 @@ function Findings() {
   const { ok, isolation, findings } = answer.value;
   const sorted = findings.toSorted((a, b) => order[a.state] - order[b.state]);
   const wrong = findings.filter(({ state }) => state !== "ok").length;
-  return html`<div class="ph"><b>${ok ? "Sandboxes can run here" : "Sandboxes cannot run here"}</b>
+  return html`<div class="ph wraps"><b>${ok ? "Sandboxes can run here" : "Sandboxes cannot run here"}</b>
       <span>${wrong === 0 ? "nothing limits them" : `${wrong} of ${findings.length} findings need a look`}</span>
       <button type="button" class="small gap" onClick=${answer.reread}>Examine again</button></div>
     <ul class="findings">${sorted.map((each) => html`<${Finding} value=${each} />`)}</ul>

@@ -55,7 +55,7 @@ export function EgressTab({ value, history }: TabProps) {
       isAllowable(each) &&
       html`<button type="button" class="small" onClick=${() => void ask(each)}>Allow…</button>`
     }<//>`;
-  return html`<div class="ph">
+  return html`<div class="ph wraps">
       <b>${count("allowed")} allowed</b>${failed > 0 && html`<span>${failed} failed</span>`}
       <span class=${refused > 0 ? "problem" : ""}>${refused} refused</span>
       ${logs.length > 0 && !stretch && html`<span class="num">${trafficWords(sumOf(logs.map(({ hosts }) => hosts)))}</span>`}
