@@ -1,5 +1,5 @@
 /*
- * launch.c: the launcher's loop and the requests that are not about machines (those are in machine.c). Payloads:
+ * launch.c: the launcher's loop and the requests that are not about machines (machine.c) or copies (copier.h). Payloads:
  *
  *   VOLUME_CREATE    str path -> OK: a btrfs subvolume
  *   VOLUME_SNAPSHOT  str from, str to -> OK
@@ -39,6 +39,8 @@
 
 #include "confinement/confine.h"
 #include "files/files.h"
+#include "launcher/copier.h"
+#include "launcher/dismantler.h"
 #include "launcher/machine.h"
 #include "layers/flatten.h"
 #include "layers/volume.h"
@@ -196,7 +198,8 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_PING: connection_ok(c, id); break;
     case WIRE_PREPARE: machine_prepare(&machines, c, id, &r); break;
     case WIRE_ACTIVATE: machine_activate(&machines, c, id, &r); break;
-    case WIRE_KILL: machine_kill(&machines, c, id, &r); break;
+    case WIRE_KILL: machine_kill(&machines, c, id, &r, false); break;
+    case WIRE_KILL_COUNT: machine_kill(&machines, c, id, &r, true); break;
     case WIRE_NETWORK: machine_network(&machines, c, id, &r); break;
     case WIRE_COUNTERS: machine_counters(&machines, c, id, &r); break;
     case WIRE_READOPT: machine_readopt(&machines, c, id, &r); break;
@@ -208,6 +211,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_VOLUME_LIMIT:
     case WIRE_VOLUME_LINE:
     case WIRE_VOLUME_USAGE: volume_request(c, header, &r); break;
+    case WIRE_VOLUME_COPY: copier_ask(c, id, &r); break;
     case WIRE_SHUTDOWN:
       ending = true;
       connection_ok(c, id);
@@ -216,7 +220,10 @@ static void on_frame(struct connection *c, const struct header *header, const ui
   }
 }
 
-static void on_closed(struct connection *c) { machines_forget(&machines, c); }
+static void on_closed(struct connection *c) {
+  machines_forget(&machines, c);
+  copiers_forget(c);
+}
 
 static const struct connection_handlers handlers = {.frame = on_frame, .closed = on_closed};
 
@@ -390,6 +397,7 @@ int launch_main(const char *run, char *const egress[]) {
   if (!error) error = loop_add_children(&children, on_child);
   if (error) return fail("its loop", error);
   start_network();
+  dismantler_start();
   int fd = listen_for_daemon(run);
   if (fd < 0) return fail("its socket", errno);
   error = loop_add(&listener, fd, EPOLLIN, on_connect);

@@ -45,6 +45,9 @@ struct machine {
   uint32_t activator_id;
   struct connection *killer;
   uint32_t killer_id;
+  /* whether the killer gets the bytes that it has received and sent */
+  bool counts;
+  uint64_t counters[2];
 };
 
 struct machines {
@@ -57,7 +60,7 @@ struct machines {
 /* requests; each answers on the connection, now or later */
 void machine_prepare(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
 void machine_activate(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
-void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
+void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r, bool counts);
 void machine_network(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
 void machine_counters(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
 void machine_readopt(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
@@ -78,6 +81,8 @@ void machine_died(struct source *source, uint32_t events);
 int machine_listen(struct machines *all, struct machine *m);
 /* hides what its network namespace tells of the host; once its agent has opened what it needs of that */
 int machine_hide_numbers(const struct machine *m);
+/* bytes that it has received and sent; 0 or an errno */
+int machine_read_counters(const struct machine *m, uint64_t counters[2]);
 void machines_forget(struct machines *all, const struct connection *c);
 /* every machine's listeners again, after the network's process was started anew */
 void machines_listen_again(struct machines *all);

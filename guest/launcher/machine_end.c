@@ -1,7 +1,9 @@
 /*
  * machine_end.c: how machines end: killed when asked, or dead by themselves. Payload:
  *
- *   KILL  str machine -> OK once no process of it is left
+ *   KILL        str machine -> OK once no process of it is left
+ *   KILL_COUNT  str machine -> OK { u64 received, u64 sent } once no process of it is left: with what COUNTERS answers, or
+ *               without it where the kernel does not tell
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,10 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/dismantler.h"
 #include "launcher/machine.h"
 #include "netd/netd.h"
-
-#define HOLD_MOUNTS_US 30000
 
 void machine_unwatch(struct machine_source *s) {
   if (s->source.fd < 0) return;
@@ -47,26 +48,18 @@ void machine_free(struct machine *m) {
   free(m);
 }
 
-/*
- * Taking a sandbox's mounts apart takes as long as it has files in memory, and is done by the last process in its mount
- * namespace. That must be neither the dying sandbox, whose end a caller waits for, nor the launcher: a process
- * made for it inherits our hold, and its exit does the work.
- */
-static void drop_mounts(struct machine *m) {
-  if (m->mounts < 0) return;
-  if (fork() == 0) {
-    /* the caller that waits for the end uses the same disk, and goes first */
-    usleep(HOLD_MOUNTS_US);
-    _exit(0);
-  }
-  close(m->mounts);
-  m->mounts = -1;
-}
-
 static void answer_killer(struct machine *m) {
-  if (m->killer) connection_ok(m->killer, m->killer_id);
+  if (m->killer) {
+    struct writer w = frame_begin(WIRE_OK, m->killer_id);
+    if (m->counts) {
+      write_u64(&w, m->counters[0]);
+      write_u64(&w, m->counters[1]);
+    }
+    connection_send(m->killer, &w);
+  }
   m->killer = NULL;
-  drop_mounts(m);
+  if (m->mounts >= 0) dismantle(m->mounts);
+  m->mounts = -1;
 }
 
 static void emptied(struct machine *m) {
@@ -126,10 +119,11 @@ static void watch_population(struct machine *m) {
   }
 }
 
-void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
+void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r, bool counts) {
   struct machine *m = machine_asked_for(all, from, id, r);
   if (!m) return;
   answer_killer(m); /* an earlier caller gets its answer now */
+  m->counts = counts && machine_read_counters(m, m->counters) == 0;
   m->killer = from;
   m->killer_id = id;
   char path[64];

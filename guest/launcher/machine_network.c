@@ -77,13 +77,19 @@ static int read_counters(void *argument) {
   return net_counters(&counters[0], &counters[1]);
 }
 
+int machine_read_counters(const struct machine *m, uint64_t counters[2]) {
+  int network = open_network(m);
+  counters[0] = counters[1] = 0;
+  int error = network < 0 ? errno : inside(m->all, network, read_counters, counters);
+  if (network >= 0) close(network);
+  return error;
+}
+
 void machine_counters(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
   struct machine *m = machine_asked_for(all, from, id, r);
   if (!m) return;
-  uint64_t counters[2] = {0, 0};
-  int network = open_network(m);
-  int error = network < 0 ? errno : inside(all, network, read_counters, counters);
-  if (network >= 0) close(network);
+  uint64_t counters[2];
+  int error = machine_read_counters(m, counters);
   if (error) {
     connection_fail(from, id, error, WIRE_WHAT_SYSTEM, "Cannot read the network's counters: %s", strerror(error));
     return;

@@ -115,6 +115,8 @@ enum wire_type {
   WIRE_SYNC = 112,
   WIRE_VOLUME_LINE = 113,
   WIRE_VOLUME_FORGET = 114,
+  WIRE_VOLUME_COPY = 115,
+  WIRE_KILL_COUNT = 116,
 };
 
 /* What was wrong in a FAIL: lets the reader tell apart errors whose errno is the same. */

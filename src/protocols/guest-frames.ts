@@ -79,6 +79,8 @@ export const Type = {
   sync: 112,
   volumeLine: 113,
   volumeForget: 114,
+  volumeCopy: 115,
+  killCount: 116,
 } as const;
 
 /** the subject of a FAIL */
@@ -224,6 +226,10 @@ export class FrameReader {
   list(): string[] {
     const count = this.u16();
     return Array.from({ length: count }, () => this.str());
+  }
+  /** whether no field is left */
+  get isEmpty(): boolean {
+    return this.#at === this.#payload.length;
   }
   /** call this after the last field: no bytes may be left over */
   done(): void {

@@ -14,6 +14,7 @@ import { FrameReader, FrameWriter, Type, wireVersion } from "../../src/protocols
 import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { has, needs } from "../runner/needs.ts";
 import { eventually } from "./harness.ts";
+import { stayersOf } from "./linux-host.ts";
 import { type TestRuntime, withRuntime } from "./machine.ts";
 import { RawClient } from "./raw-client.ts";
 import { sanitizedGuest } from "./sanitized-guest.ts";
@@ -93,11 +94,14 @@ async function prepareHost(test: TestRuntime, runRoot: string): Promise<HostileH
   return { ...test, victim, bystander, name, launcher, agent: join(at.sockets, socket), scratch, pids };
 }
 
-/** the resources of each process */
+/** the resources of each process, besides the few processes that stay and their descriptors */
 type Footprint = Record<"launcher" | "agent", { descriptors: number; children: number }>;
 
 function footprint({ pids }: HostileHost): Footprint {
-  const of = (pid: number) => ({ descriptors: readdirSync(`/proc/${pid}/fd`).length, children: childrenOf(pid) });
+  const of = (pid: number) => {
+    const { length: stayers } = stayersOf(pid);
+    return { descriptors: readdirSync(`/proc/${pid}/fd`).length - stayers, children: childrenOf(pid) - stayers };
+  };
   return { launcher: of(pids.launcher), agent: of(pids.agent) };
 }
 

@@ -41,6 +41,12 @@ export function launcherPid(host: TestRuntime): number {
   return pid;
 }
 
+/** the launcher's children that stay to copy volumes and to take mounts apart; it has one descriptor for each */
+export function stayersOf(launcher: number): number[] {
+  const children = read(`/proc/${launcher}/task/${launcher}/children`).trim().split(" ").map(Number);
+  return children.filter((pid) => pid > 0 && /^sandkeep-(copier|mounts)$/m.test(read(`/proc/${pid}/comm`)));
+}
+
 /** the launcher's child that holds the sockets of all machines; undefined while there is none */
 export function netdPid(host: TestRuntime): number | undefined {
   return processesOf(host.directory).find((pid) => read(`/proc/${pid}/comm`) === "sandkeep-netd\n");

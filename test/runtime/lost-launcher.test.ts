@@ -12,7 +12,7 @@ import { openFiles } from "../../src/runtime/linux/guest-wire/channel.ts";
 import { Launcher } from "../../src/runtime/linux/guest-wire/launcher.ts";
 import { run } from "../conformance/runtime/run.ts";
 import { eventually, root, tempDir } from "../harness/harness.ts";
-import { agentPid, expectNothingLeft, launcherPid, processesOf } from "../harness/linux-host.ts";
+import { agentPid, expectNothingLeft, launcherPid, processesOf, stayersOf } from "../harness/linux-host.ts";
 import { withRuntime } from "../harness/machine.ts";
 import { guestBinary } from "../runner/needs.ts";
 
@@ -100,6 +100,44 @@ test("a helper of the launcher that is stopped is given up, and the next one ans
   await eventually("the helpers have ended", () => helpersOf(launcher.pid).length === 0);
 });
 
+test("processes that stay beside the launcher are replaced when they are killed", async () => {
+  await using undo = new AsyncDisposableStack();
+  const host = await withRuntime(undo);
+  const stayers = () => stayersOf(launcherPid(host));
+  const life = async () => {
+    const machine = await host.boot();
+    expect((await run(machine, ["echo", "here"])).stdout).toBe("here\n");
+    expect(await machine.stop({ snapshot: true })).toMatchObject({ cause: "asked", snapshot: expect.anything() });
+    return machine.id;
+  };
+  await life();
+  const before = stayers();
+  expect(before.map(nameOf)).toEqual(expect.arrayContaining(["sandkeep-copier", "sandkeep-mounts"]));
+  for (const pid of before) process.kill(pid, "SIGKILL");
+  await host.runtime.forget(await life());
+  expect(stayers().map(nameOf)).toEqual(expect.arrayContaining(["sandkeep-copier", "sandkeep-mounts"]));
+  expect(stayers().filter((pid) => before.includes(pid))).toEqual([]);
+});
+
+test("a copy that its process does not finish fails, and those that come meanwhile are made", async () => {
+  await using undo = new AsyncDisposableStack();
+  const host = await withRuntime(undo);
+  await host.boot();
+  const copiers = () => childrenOf(launcherPid(host)).filter((pid) => nameOf(pid) === "sandkeep-copier");
+  const stopped = copiers();
+  for (const pid of stopped) process.kill(pid, "SIGSTOP");
+  undo.defer(() => stopped.forEach(resume));
+  const stores = join(host.directory, "store");
+  const copy = host.runtime.layers.branch("missing", join(stores, "nowhere"), { often: false, limit: 0 });
+  const refused = expect(copy).rejects.toThrow("its process died");
+  await eventually("it has been taken", async () => {
+    await host.boot();
+    return copiers().some((pid) => !stopped.includes(pid));
+  });
+  for (const pid of stopped) process.kill(pid, "SIGKILL");
+  await refused;
+});
+
 test("a dead launcher does not prevent shutting down", async () => {
   await using undo = new AsyncDisposableStack();
   const host = await withRuntime(undo);
@@ -132,8 +170,29 @@ test("nothing outlives a start that fails late, because the egress process does 
 
 /** pids of the processes that serve one request each */
 function helpersOf(launcher: number): number[] {
-  const children = readFileSync(`/proc/${launcher}/task/${launcher}/children`, "utf8").trim().split(" ").map(Number);
-  return children.filter((pid) => pid > 0 && readFileSync(`/proc/${pid}/comm`, "utf8") === "sandkeep-guest\n");
+  return childrenOf(launcher).filter((pid) => nameOf(pid) === "sandkeep-guest");
+}
+
+function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+  return children.filter((child) => child > 0);
+}
+
+/** empty for a process that has ended meanwhile */
+function nameOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+  } catch {
+    return "";
+  }
+}
+
+function resume(pid: number): void {
+  try {
+    process.kill(pid, "SIGCONT");
+  } catch {
+    // It has ended.
+  }
 }
 
 async function failureOf(request: Promise<unknown>): Promise<string> {

@@ -193,15 +193,18 @@ export async function askAlone(path: string, name: string, request: Buffer, long
   socket.once("end", () => gone(`${name}'s helper`));
   try {
     socket.write(request);
-    if (!(await answers(answer, longest))) {
-      const why = `${name}'s helper has not answered for ${longest / 1000} s`;
-      throw new SandkeepError("unavailable", `Cannot finish the request: ${why}`);
-    }
+    if (!(await answers(answer, longest))) throw unanswered(name, longest);
     const { type, payload } = await answer;
     if (type !== Type.ok) throw withoutFolders(failure(payload));
   } finally {
     socket.destroy();
   }
+}
+
+/** the error of a request to a helper process that has not answered within `longest` ms */
+export function unanswered(name: string, longest: number): SandkeepError {
+  const why = `${name}'s helper has not answered for ${longest / 1000} s`;
+  return new SandkeepError("unavailable", `Cannot finish the request: ${why}`);
 }
 
 /** number of attempts, 1 ms apart, while the queue of new connections is full */

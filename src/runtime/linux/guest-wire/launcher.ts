@@ -3,20 +3,17 @@
  * method. guest/launcher/launch.c and guest/launcher/machine.c say what they mean.
  */
 
-import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
 import { constants } from "node:os";
-import { join } from "node:path";
-import { makeFolderSync } from "../../../base/files/folders.ts";
-import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { isSandkeepError, messageOf } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
 import { type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
-import { askAlone, Channel, type ChannelEvents, OtherWireVersion, openFiles, Unanswered } from "./channel.ts";
+import { askAlone, Channel, OtherWireVersion, openFiles, Unanswered, unanswered } from "./channel.ts";
 import { errnoOf, withoutFolders } from "./failure.ts";
-import { Silence, usualPatience } from "./silence.ts";
+import { type ChildEnd, socketOf, startLauncher } from "./launcher-start.ts";
+import { answers, Silence, usualPatience } from "./silence.ts";
 
 export interface LauncherOptions {
   /** its own folder, on a tmpfs */
@@ -41,10 +38,15 @@ export interface LaunchedMachine {
   state: "prepared" | "activating" | "running";
 }
 
+/** Bytes that a machine has received and sent. */
+interface Traffic {
+  received: number;
+  sent: number;
+}
+
 const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
 const states = ["prepared", "activating", "running"] as const;
-/** how long a launcher may take to start, in ms, and the number of attempts */
-const startTime = 10_000;
+/** to start one */
 const attempts = 3;
 /** how long a helper process may work on a request, as a multiple of the patience: 5 minutes, and an hour for a merge */
 const ofHelper = 15;
@@ -168,13 +170,26 @@ export class Launcher implements LayerTools {
     }
   }
 
+  /** as kill(), and tells the machine's traffic until then where that is known; undefined when the launcher does not know it */
+  async end(name: string): Promise<{ traffic?: Traffic } | undefined> {
+    try {
+      const answer = await this.#ask(Type.killCount, new FrameWriter().str(name));
+      return answer.isEmpty ? {} : { traffic: trafficIn(answer) };
+    } catch (error) {
+      if (errnoOf(error) === constants.errno.ESRCH) return undefined;
+      if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
+    }
+    // One of an earlier build takes two requests.
+    const traffic = await this.counters(name).catch(() => undefined);
+    return (await this.kill(name)) ? { ...(traffic && { traffic }) } : undefined;
+  }
+
   async setNetwork(name: string, mode: NetworkMode): Promise<void> {
     await this.#ask(Type.network, new FrameWriter().str(name).u8(modes[mode]));
   }
 
-  async counters(name: string): Promise<{ received: number; sent: number }> {
-    const answer = await this.#ask(Type.counters, new FrameWriter().str(name));
-    return { received: answer.u64(), sent: answer.u64() };
+  async counters(name: string): Promise<Traffic> {
+    return trafficIn(await this.#ask(Type.counters, new FrameWriter().str(name)));
   }
 
   async readopt(orphan: OrphanPlan): Promise<void> {
@@ -205,9 +220,24 @@ export class Launcher implements LayerTools {
     await this.#request(Type.volumeCreate, new FrameWriter().str(path));
   }
 
-  /** a writable copy that shares its data; it and all that the original held are on the disk when this resolves */
-  async snapshotVolume(from: string, to: string): Promise<void> {
-    await this.#alone(Type.volumeSnapshot, new FrameWriter().str(from).str(to));
+  /**
+   * a writable copy that shares its data, limited to so many bytes unless that is 0; it and all that the original held are
+   * on the disk when this resolves
+   */
+  async snapshotVolume(from: string, to: string, limit = 0): Promise<void> {
+    const copy = this.#request(Type.volumeCopy, new FrameWriter().str(from).str(to).u64(limit));
+    const longest = (this.#options.patience ?? usualPatience) * ofHelper;
+    if (!(await answers(copy, longest))) throw unanswered("the launcher", longest);
+    await copy.catch(async (error: unknown) => {
+      const errno = errnoOf(error);
+      const isLost = isSandkeepError(error, "gone") && errno === undefined;
+      if (!isLost && errno !== constants.errno.ENOSYS) throw error;
+      // The launcher died, and its helper may have finished the copy; or it is of an earlier build.
+      await this.#alone(Type.volumeSnapshot, new FrameWriter().str(from).str(to)).catch((again) => {
+        if (!isLost || errnoOf(again) !== constants.errno.EEXIST) throw again;
+      });
+      if (limit > 0) await this.limitVolume(to, limit);
+    });
   }
 
   async deleteVolume(path: string): Promise<void> {
@@ -317,7 +347,7 @@ export class Launcher implements LayerTools {
     };
     const { patience } = this.#options;
     const there = await Channel.open(socketOf(this.#options), "the launcher", events, patience).catch(unlessAlive);
-    const channel = there ?? (await start(this.#options, events, (end) => this.#ended(end)));
+    const channel = there ?? (await startLauncher(this.#options, events, (end) => this.#ended(end)));
     const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     hello.u32();
     this.pid = hello.u32();
@@ -365,57 +395,15 @@ export class Launcher implements LayerTools {
   }
 }
 
-function readoptPayload({ name, pid, base, socket, unified, network }: OrphanPlan): FrameWriter {
-  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified).u8(modes[network]);
+function trafficIn(answer: FrameReader): Traffic {
+  return { received: answer.u64(), sent: answer.u64() };
 }
 
-function socketOf(options: LauncherOptions): string {
-  return join(options.run, "launch.sock");
+function readoptPayload({ name, pid, base, socket, unified, network }: OrphanPlan): FrameWriter {
+  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified).u8(modes[network]);
 }
 
 /** a launcher of another version, or one that is stopped, holds machines that a second launcher would take for dead */
 function unlessAlive(error: unknown): undefined {
   if (error instanceof OtherWireVersion || error instanceof Unanswered) throw error;
-}
-
-/** How a process ended. */
-interface ChildEnd {
-  pid: number | undefined;
-  how: string;
-}
-
-async function start(
-  options: LauncherOptions,
-  events: ChannelEvents,
-  ended: (end: ChildEnd) => void,
-): Promise<Channel> {
-  makeFolderSync(options.run, 0o700);
-  const log = openSync(join(options.run, "launcher.log"), "a", 0o600);
-  const child = spawn(options.binary, ["launch", options.run, "--", ...options.egress], {
-    detached: true,
-    stdio: ["ignore", log, log],
-    cwd: "/",
-    env: options.env,
-  });
-  closeSync(log);
-  let failed: Error | undefined;
-  child.once("error", (error) => {
-    failed = error;
-  });
-  child.once("exit", (code, signal) => {
-    ended({ pid: child.pid, how: signal === null ? `ended with code ${code}` : `was ended by ${signal}` });
-  });
-  child.unref();
-  const deadline = Date.now() + startTime;
-  for (;;) {
-    const channel = await Channel.open(socketOf(options), "the launcher", events).catch(() => undefined);
-    if (channel) return channel;
-    if (failed || child.exitCode !== null || Date.now() > deadline) {
-      const log = join(options.run, "launcher.log");
-      throw new SandkeepError("internal", `Cannot start the launcher "${options.binary}": see ${log}`, {
-        cause: failed,
-      });
-    }
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
 }

@@ -32,7 +32,7 @@ import { copyVolume, createVolume, unlessThere } from "./volume-copies.ts";
 export interface LayerTools {
   createVolume(path: string): Promise<void>;
   deleteVolume(path: string): Promise<void>;
-  snapshotVolume(from: string, to: string): Promise<void>;
+  snapshotVolume(from: string, to: string, limit?: number): Promise<void>;
   /** a session for file requests below a directory, as root, that reaches nothing above it */
   filesAt(directory: string): Promise<FileSession>;
   /** the socket on which other threads open such sessions themselves; undefined if they cannot */
@@ -168,18 +168,17 @@ export class LayerStore {
   }
 
   /** the path of a layer's volume in the store */
-  volume(id: string): string {
-    return join(this.#layers, id);
-  }
+  readonly volume = (id: string): string => join(this.#layers, id);
 
   /**
    * Makes a machine's volume as a copy of the layer. A layer that is booted from repeatedly, or with `often`, gets a
-   * spare copy for the next machine.
+   * spare copy for the next machine. Resolves with whether the volume has its limit already, which a spare lacks.
    */
-  async branch(id: string, to: string, options: { often: boolean }): Promise<void> {
-    const wasReady = this.#spares.take(id, to);
-    if (!wasReady) await copyVolume(this.#tools, this.volume(id), to);
-    if (this.hasVolumes && (options.often || !wasReady)) this.#spares.restock(id, this.volume(id));
+  async branch(id: string, to: string, { often, limit }: { often: boolean; limit: number }): Promise<boolean> {
+    const isNew = !this.#spares.take(id, to);
+    if (isNew) await copyVolume(this.#tools, this.volume(id), to, limit);
+    if (this.hasVolumes && (often || isNew)) this.#spares.restock(id, this.volume(id));
+    return isNew;
   }
 
   /** a copy of a layer for the machine that boots from it next; the layer is on the disk when this resolves */

@@ -18,9 +18,15 @@ export async function createVolume(tools: Pick<LayerTools, "createVolume">, path
   }
 }
 
-export async function copyVolume(tools: Pick<LayerTools, "snapshotVolume">, from: string, to: string): Promise<void> {
+/** `limit` in bytes, 0 for none; directories have none */
+export async function copyVolume(
+  tools: Pick<LayerTools, "snapshotVolume">,
+  from: string,
+  to: string,
+  limit = 0,
+): Promise<void> {
   try {
-    await tools.snapshotVolume(from, to);
+    await tools.snapshotVolume(from, to, limit);
   } catch (error) {
     if (!isSandkeepError(error, "unsupported")) throw error;
     await run("cp", ["-a", "--reflink=auto", from, to]);

@@ -311,7 +311,6 @@ export class LinuxMachine implements Machine {
    * for salvage(), and the first refusal is thrown when nothing is left to do
    */
   async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
-    await this.#readCounters();
     // Without a launcher, too: a stop that failed here could never be tried again.
     this.#reclaiming?.stop();
     const alive = await refusal(() => this.#kill());
@@ -347,15 +346,17 @@ export class LinuxMachine implements Machine {
 
   async #kill(): Promise<void> {
     this.#components.pool.used();
-    if (this.#isPaused) this.#killFrozen();
-    const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
-    if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
+    if (this.#isPaused) await this.#killFrozen();
+    const ended = await this.#components.launcher.end(this.plan.name).catch(() => undefined);
+    this.#network = ended?.traffic ?? this.#network;
+    if (!ended) killFirst(this.record.pid, this.plan.cgroup);
   }
 
   /** on v1 a frozen process ends only once it is thawed: the first one is killed before, so that nothing runs on */
-  #killFrozen(): void {
+  async #killFrozen(): Promise<void> {
     const { cgroup } = this.plan;
     if (cgroup.unified !== undefined) return;
+    await this.#readCounters();
     killFirst(this.record.pid, cgroup);
   }
 

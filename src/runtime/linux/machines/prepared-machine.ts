@@ -188,13 +188,14 @@ export class MachinePreparer {
 
   async #beginVolume({ volume }: MachinePlan, { disk }: Limits, { from, isImage, line }: VolumeStart): Promise<void> {
     const { volumes, layers } = this.#options;
+    let isLimited = false;
     if (from === undefined) {
       await volumes.create(volume);
     } else {
-      await layers.branch(from, volume, { often: isImage });
+      isLimited = await layers.branch(from, volume, { often: isImage, limit: disk });
       volumes.renew(volume);
     }
-    await volumes.limit(volume, disk);
+    if (!isLimited) await volumes.limit(volume, disk);
     // Its limit comes last (see fit()): a sandbox that has reached it has to boot before it can delete something.
     if (line !== undefined) await volumes.limitLine(volume, line, 0);
   }
