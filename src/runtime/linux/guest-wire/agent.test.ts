@@ -10,6 +10,8 @@ import { FrameParser, FrameReader, FrameWriter, Type, What, wireVersion } from "
 import { Agent } from "./agent.ts";
 
 const alone = 0x100;
+/** a signal to which there is no answer */
+const silence = 63;
 
 test("a signal for one process reaches the group where the agent knows no other", async () => {
   const { agent, signals } = await oldAgent();
@@ -47,9 +49,30 @@ test("an agent whose journal cannot be read lives, is gone when it dies, and its
   await expect(command?.exited).rejects.toMatchObject({ code: "gone" });
 });
 
+test("the end of a connection is looked into, unless the machine is being killed; and then if that has failed", async () => {
+  const { agent, connections, drop } = await oldAgent();
+  await drop();
+  await expect.poll(connections).toBe(2);
+  await expect.poll(() => agent.given("cmd").catch(({ code }) => code)).toBe("unsupported");
+  agent.expectEnd(true);
+  await drop();
+  await expect(agent.given("cmd")).rejects.toMatchObject({ code: "gone" });
+  expect(connections()).toBe(2);
+  agent.expectEnd(false);
+  await expect.poll(connections).toBe(3);
+  await expect.poll(() => agent.given("cmd").catch(({ code }) => code)).toBe("unsupported");
+});
+
+test("nothing is asked of a new machine", async () => {
+  const { agent, asked } = await oldAgent({ isNew: true });
+  expect(agent.processes()).toEqual([]);
+  expect(asked).toEqual([Type.hello]);
+});
+
 /** one that knows signals up to 63 and no flag, and no request that is newer; which signals it was asked for */
-async function oldAgent({ running = "" } = {}) {
+async function oldAgent({ running = "", isNew = false } = {}) {
   const signals: number[] = [];
+  const asked: number[] = [];
   const folder = await tempDir();
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -65,9 +88,19 @@ async function oldAgent({ running = "" } = {}) {
   const journal = join(folder, "journal");
   mkdirSync(journal);
   const agent = new Agent({ socket, journal, outputLimit: 1, journalLimit: 1 });
-  await agent.open();
+  await agent.open({ isNew });
   onTestFinished(() => agent.close());
-  return { agent, signals, end };
+  return { agent, signals, asked, end, drop, connections: () => sockets.size };
+
+  /** breaks the connection, and resolves when the daemon's side knows */
+  async function drop(): Promise<void> {
+    const [last] = [...sockets].slice(-1);
+    const request = agent.signal("cmd", silence);
+    await expect.poll(() => signals.includes(silence)).toBe(true);
+    signals.length = 0;
+    last?.destroy();
+    await expect(request).rejects.toMatchObject({ code: "gone" });
+  }
 
   /** breaks the connection; unless it is over, the agent takes another one, and this resolves when there is one */
   async function end({ isOver }: { isOver: boolean }): Promise<void> {
@@ -78,6 +111,7 @@ async function oldAgent({ running = "" } = {}) {
   }
 
   function answer(type: number, id: number, request: FrameReader): Buffer {
+    asked.push(type);
     if (type === Type.hello) return new FrameWriter().u32(wireVersion).u32(1).frame(Type.ok, id);
     if (type === Type.commands && running === "") return new FrameWriter().u32(0).frame(Type.ok, id);
     if (type === Type.commands) return new FrameWriter().u32(1).str(running).u32(7).u64(0).frame(Type.ok, id);
@@ -85,6 +119,7 @@ async function oldAgent({ running = "" } = {}) {
     request.str();
     const signal = request.u32();
     signals.push(signal);
+    if (signal === silence) return Buffer.alloc(0);
     return signal < 64 ? new FrameWriter().frame(Type.ok, id) : refusal(id, constants.errno.EINVAL);
   }
 }

@@ -56,6 +56,9 @@ export class Agent {
   /** a connection that a frozen agent has not accepted, and that closes when the agent dies */
   #sentinel: Socket | undefined;
   #closing = false;
+  /** whether its machine is being killed, so that the end of the connection needs no explanation; and whether it has ended */
+  #isEnding = false;
+  #hasEnded = false;
   #isGone = false;
   #gone: () => void = () => {};
 
@@ -76,13 +79,14 @@ export class Agent {
     if (this.#isGone) call();
   }
 
-  /** connects and asks which commands run */
-  async open(): Promise<void> {
+  /** connects and asks which commands run; nothing has run on a new machine */
+  async open({ isNew = false } = {}): Promise<void> {
     const channel = await Channel.open(this.#options.socket, "the sandbox", {
       event: (frame) => this.#event(frame),
       closed: () => this.#closed(),
     });
     this.#channel = channel;
+    if (isNew) return;
     await this.#learn(channel);
     this.#budget.recount();
   }
@@ -127,6 +131,13 @@ export class Agent {
     const reason = new SandkeepError("gone", "Cannot follow the command: the runtime was closed");
     for (const process of this.#running.values()) process.release(reason);
     this.#running.clear();
+  }
+
+  /** its machine is being killed, or lives on because that failed */
+  expectEnd(isExpected: boolean): void {
+    this.#isEnding = isExpected;
+    if (!isExpected && this.#hasEnded) this.#closed();
+    this.#hasEnded = false;
   }
 
   /** the machine has ended, and every command with it */
@@ -363,7 +374,8 @@ export class Agent {
   /** the agent closed the connection or is gone: connecting again shows which */
   #closed(): void {
     this.#channel = undefined;
-    if (this.#closing) return;
+    this.#hasEnded = true;
+    if (this.#closing || this.#isEnding) return;
     (this.#paused ? this.openPaused() : this.open()).catch(() => {
       if (this.#closing) return;
       this.end();

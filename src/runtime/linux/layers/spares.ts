@@ -33,6 +33,8 @@ export class Spares {
   /** paths of the finished copies, by layer */
   readonly #ready = new Map<string, string[]>();
   readonly #restocking = new Map<string, Restocking>();
+  /** layers whose folders exist, as far as is known */
+  readonly #folders = new Set<string>();
   #closed = false;
 
   constructor(options: SparesOptions) {
@@ -87,9 +89,16 @@ export class Spares {
   /** makes a copy of a layer's volume; on btrfs it and the volume are on the disk when this resolves */
   async add(layer: string, volume: string): Promise<void> {
     const folder = join(this.#options.folder, layer);
-    await makePrivate(folder);
     const path = join(folder, processTag());
-    await this.#options.copy(volume, path);
+    if (!this.#folders.has(layer)) await makePrivate(folder);
+    this.#folders.add(layer);
+    try {
+      await this.#options.copy(volume, path);
+    } catch (error) {
+      // Another process may have deleted the folder.
+      this.#folders.delete(layer);
+      throw error;
+    }
     this.#ready.set(layer, [...(this.#ready.get(layer) ?? []), path]);
   }
 
@@ -97,6 +106,7 @@ export class Spares {
   async drop(layer: string): Promise<void> {
     const paths = this.#ready.get(layer) ?? [];
     this.#ready.delete(layer);
+    this.#folders.delete(layer);
     for (const path of paths) await this.#options.discard(path);
     // A copy that is just being made keeps its folder; the next start finds it.
     await rmdir(join(this.#options.folder, layer)).catch(() => undefined);

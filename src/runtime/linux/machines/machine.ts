@@ -313,12 +313,15 @@ export class LinuxMachine implements Machine {
   async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
     // Without a launcher, too: a stop that failed here could never be tried again.
     this.#reclaiming?.stop();
+    this.#agent.expectEnd(true);
     const alive = await refusal(() => this.#kill());
     if (alive !== undefined && why.cause === "asked") {
       // It can be stopped again; nothing has changed.
       this.#stopping = undefined;
+      this.#agent.expectEnd(false);
       throw typed(alive, `Cannot stop machine "${this.id}"`);
     }
+    this.#agent.end();
     const usage = this.#usage(readUsage(this.plan.cgroup));
     const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
     const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
@@ -327,7 +330,6 @@ export class LinuxMachine implements Machine {
     if (captured !== undefined && health.hasFailed) Object.assign(end, { cause: "host", reason: lossOf(store) });
     this.record.ended = end;
     let recorded = await refusal(() => writeRecord(this.plan.folder, this.record));
-    this.#agent.end();
     const discarded =
       snapshot === false ? await refusal(() => this.#components.volumes.delete(this.plan.volume)) : undefined;
     // a disk that was full may have room for the record now

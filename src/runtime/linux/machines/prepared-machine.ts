@@ -142,7 +142,7 @@ export class MachinePreparer {
     prepared.hasVolume = true;
     await this.#options.launcher.activate(planActivate(prepared.plan, { ...root, hostCpus: this.#options.hostCpus }));
     const agent = agentFor(prepared.plan, this.#options);
-    await agent.open();
+    await agent.open({ isNew: true });
     prepared.agent = agent;
     return agent;
   }
@@ -195,9 +195,11 @@ export class MachinePreparer {
       isLimited = await layers.branch(from, volume, { often: isImage, limit: disk });
       volumes.renew(volume);
     }
-    if (!isLimited) await volumes.limit(volume, disk);
-    // Its limit comes last (see fit()): a sandbox that has reached it has to boot before it can delete something.
-    if (line !== undefined) await volumes.limitLine(volume, line, 0);
+    await Promise.all([
+      isLimited ? undefined : volumes.limit(volume, disk),
+      // Its limit comes last (see fit()): a sandbox that has reached it has to boot before it can delete something.
+      line === undefined ? undefined : volumes.limitLine(volume, line, 0),
+    ]);
   }
 
   async #removeCgroups(resources: HostResource[]): Promise<void> {

@@ -65,7 +65,7 @@ export class Volumes {
   /** a machine's folder with the volumes in it */
   async deleteFolder(plan: Pick<MachinePlan, "folder" | "volume" | "egressLog" | "spare">): Promise<void> {
     const { folder, volume, egressLog, spare } = plan;
-    rmSync(egressLog, { recursive: true, force: true });
+    if (!removeEmpty(egressLog)) rmSync(egressLog, { recursive: true, force: true });
     rmSync(spare, { force: true });
     // A stop without a snapshot has deleted it already.
     if (existsSync(volume)) await this.delete(volume);
@@ -128,6 +128,16 @@ export class Volumes {
     } finally {
       session.close();
     }
+  }
+}
+
+/** one call for the folder of a machine that has used no network; it is another user's, so nothing in it is followed */
+function removeEmpty(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch {
+    return false;
   }
 }
 
