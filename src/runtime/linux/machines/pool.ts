@@ -33,6 +33,12 @@ interface HotRoot extends Root {
 
 type Kind = keyof PoolSize;
 
+/** What to make next; a root for a hot one. */
+interface Missing {
+  kind: Kind;
+  root?: HotRoot;
+}
+
 interface Entry {
   /** of the root it is booted from; empty for a warm one */
   key: string;
@@ -145,9 +151,9 @@ export class Pool {
   async #fillUp(): Promise<void> {
     try {
       while (!this.#closed && this.#busy === 0) {
-        const kind = await this.#missing();
-        if (kind === undefined) return;
-        await this.#add(kind);
+        const missing = await this.#missing();
+        if (missing === undefined) return;
+        await this.#add(missing);
       }
     } catch (error) {
       this.#options.logError(error);
@@ -156,19 +162,18 @@ export class Pool {
   }
 
   /** what to make next; hot prepared machines of an image that has changed meanwhile are of no more use */
-  async #missing(): Promise<Kind | undefined> {
+  async #missing(): Promise<Missing | undefined> {
     const { size } = this.#options;
-    const key = size.hot > 0 ? (await this.#options.root())?.key : undefined;
-    const stale = this.#preparedMachines.hot.filter((entry) => entry.key !== key);
-    this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => entry.key === key);
+    const root = size.hot > 0 ? await this.#options.root() : undefined;
+    const stale = this.#preparedMachines.hot.filter((entry) => entry.key !== root?.key);
+    this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => entry.key === root?.key);
     for (const { prepared } of stale) await this.#discard(prepared);
-    if (key !== undefined && this.#preparedMachines.hot.length < size.hot) return "hot";
-    return this.#preparedMachines.warm.length < size.warm ? "warm" : undefined;
+    if (root && this.#preparedMachines.hot.length < size.hot) return { kind: "hot", root };
+    return this.#preparedMachines.warm.length < size.warm ? { kind: "warm" } : undefined;
   }
 
-  async #add(kind: Kind): Promise<void> {
+  async #add({ kind, root }: Missing): Promise<void> {
     const { maker, network, limits } = this.#options;
-    const root = kind === "hot" ? await this.#options.root() : undefined;
     const prepared = await maker.prepare(network, limits, root);
     try {
       if (root) await maker.boot(prepared, root);
