@@ -122,7 +122,7 @@ describe("through another API", () => {
       expect([method, path, status, text.includes(secret)]).toEqual([method, path, 404, false]);
     }
     const body = { templateID: things.snapshotId };
-    expect((await raw(daemon(), "POST", "/v2/sandboxes", { headers, key: foreign.key, body })).status).toBe(400);
+    expect((await raw(daemon(), "POST", "/v2/sandboxes", { headers, key: foreign.key, body })).status).toBe(404);
     // The second team has things of its own by now, so the lists need not be empty.
     for (const path of ["/v2/sandboxes", "/sandboxes", "/snapshots", "/volumes"]) {
       const { status, text } = await raw(daemon(), "GET", path, { headers, key: foreign.key });
