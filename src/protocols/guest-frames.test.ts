@@ -207,3 +207,13 @@ function constant(name: string): string {
 function excerpt(bytes: Buffer): string {
   return `${bytes.length} bytes: ${bytes.subarray(0, 256).toString("hex")}`;
 }
+
+test.each([0, 1, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1])("the number %d is written and read in 64 bits", (value) => {
+  const payload = new FrameWriter().u64(value).frame(0, 0).subarray(headerLength);
+  expect(payload.readBigUInt64LE(0)).toBe(BigInt(value));
+  expect(new FrameReader(payload).u64()).toBe(value);
+});
+
+test.each([-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])("%d does not fit 64 bits", (value) => {
+  expect(() => new FrameWriter().u64(value)).toThrow(RangeError);
+});

@@ -120,8 +120,8 @@ export class FrameWriter {
   }
   u64(value: number | bigint): this {
     const at = this.#grow(8);
-    // Most values are short: for those two halves take less time than a BigInt.
-    if (typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER) {
+    // For most values, two halves take less time than a BigInt, which refuses what is not a whole number.
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) {
       this.#buffer.writeUInt32LE(value % half, at);
       this.#buffer.writeUInt32LE(Math.floor(value / half), at + 4);
     } else this.#buffer.writeBigUInt64LE(BigInt(value), at);
