@@ -55,16 +55,16 @@ test("a command that exits leaves nothing unsaid to a slow reader", async () => 
   const program = `
     import { outputUntilClosed } from ${JSON.stringify(new URL("signals.ts", import.meta.url).href)};
     const output = outputUntilClosed(() => process.exit(1));
-    for (let piece = 0; piece < 20; piece++) output.write(output.stdout, "x".repeat(10_000));
+    for (let piece = 0; piece < 200; piece++) output.write(output.stdout, "x".repeat(10_000));
     await output.flush();
     process.exit(7);`;
   const child = spawn(process.execPath, ["--input-type=module-typescript", "-e", program], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exited = once(child, "exit");
-  // More than the pipe takes waits in the program.
+  // More than its pipe takes, so that the program cannot end before it is read.
   await setTimeout(300);
   let length = 0;
   for await (const chunk of child.stdout) length += chunk.length;
-  expect([length, (await exited)[0]]).toEqual([200_000, 7]);
+  expect([length, (await exited)[0]]).toEqual([2_000_000, 7]);
 });
