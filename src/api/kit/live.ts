@@ -3,6 +3,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { eitherSignal } from "../../base/concurrency/either-signal.ts";
 import { Answer } from "./answer.ts";
+import { drained } from "./connection/drained.ts";
 import { asciiJson } from "./http.ts";
 import { type LivePieces, liveBody } from "./live-body.ts";
 
@@ -166,18 +167,4 @@ class Gathering {
     if (held.every((piece) => typeof piece === "string")) return held.join("");
     return Buffer.concat(held.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
   }
-}
-
-/** resolves when the client has read what was written, or is gone */
-function drained(outgoing: ServerResponse): Promise<void> {
-  if (outgoing.destroyed || !outgoing.writableNeedDrain) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      outgoing.off("drain", done);
-      outgoing.off("close", done);
-      resolve();
-    };
-    outgoing.on("drain", done);
-    outgoing.on("close", done);
-  });
 }

@@ -6,6 +6,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { Answer, type Content, headOf } from "../answer.ts";
 import { sendLive } from "../live.ts";
+import { drained } from "./drained.ts";
 
 interface Exchange {
   incoming: IncomingMessage;
@@ -104,19 +105,6 @@ async function sendStream(response: Response, head: OutgoingHttpHeaders, outgoin
     clearImmediate(flush);
     outgoing.off("close", cancel);
   }
-}
-
-/** resolves when the client has read what was written, or is gone */
-function drained(outgoing: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      outgoing.off("drain", done);
-      outgoing.off("close", done);
-      resolve();
-    };
-    outgoing.on("drain", done);
-    outgoing.on("close", done);
-  });
 }
 
 /** how much a client may still send after its answer, and for how long, before we close the connection */
