@@ -6,7 +6,12 @@
 import { type LivePieces, liveBody } from "./live-body.ts";
 import { standIn } from "./web-stand-in.ts";
 
-export type Content = string | Uint8Array<ArrayBuffer> | LivePieces | null;
+export type Complete = string | Uint8Array<ArrayBuffer> | null;
+export type Content = Complete | LivePieces;
+
+export function isLive(content: Content): content is LivePieces {
+  return content !== null && typeof content === "object" && "pieces" in content;
+}
 
 export class Answer {
   readonly status: number;
@@ -56,8 +61,7 @@ export class Answer {
   static {
     standIn(Answer, Response, (own) => {
       const { content, status, headers } = own;
-      const body = content !== null && typeof content === "object" && "pieces" in content ? liveBody(content) : content;
-      own.#web ??= new Response(body, { status, headers });
+      own.#web ??= new Response(isLive(content) ? liveBody(content) : content, { status, headers });
       return own.#web;
     });
   }

@@ -2,6 +2,7 @@
 
 import type { Agent, IncomingMessage, RequestOptions } from "node:http";
 import type { Answer, SentRequest, Transport } from "../../client/client.ts";
+import { textOf } from "./node-transport.ts";
 
 export function httpTransport(): Transport<Answer> {
   const agents = new Map<string, Agent>();
@@ -60,10 +61,6 @@ function answerOf(incoming: IncomingMessage): Answer {
     status,
     headers: { get: (name) => incoming.headers[name.toLowerCase()]?.toString() ?? null },
     body: incoming,
-    async text() {
-      const chunks: Buffer[] = [];
-      for await (const chunk of incoming) chunks.push(chunk);
-      return Buffer.concat(chunks).toString();
-    },
+    text: () => textOf(incoming),
   };
 }

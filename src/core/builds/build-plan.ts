@@ -41,6 +41,11 @@ export interface ImageSettings {
   start?: StartCommand | undefined;
 }
 
+/** why a build cannot begin from an image with these: its ONBUILD steps would be left out; undefined if it has none */
+export function unfitBase({ onBuild: [first] = [] }: Pick<ImageSettings, "onBuild">): string | undefined {
+  return first === undefined ? undefined : `the image has ONBUILD ${first.slice(0, 100)}, which is not supported`;
+}
+
 /** the settings of an image that begins with nothing */
 export function emptySettings(): ImageSettings {
   return { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], volumes: [], labels: {} };

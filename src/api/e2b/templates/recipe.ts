@@ -6,6 +6,7 @@ import {
   type BuildStep,
   emptySettings,
   type ImageSettings,
+  unfitBase,
 } from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
 import { shellLine } from "../../../core/commands/login-shell.ts";
@@ -53,12 +54,9 @@ export function recipeOf(base: RecipeBase, body: StartBody): Recipe {
 }
 
 function planOf(base: RecipeBase, steps: readonly Step[], found: ImageSettings): BuildPlan {
-  const { onBuild = [], ...image } = found;
-  const [first = ""] = onBuild;
-  if (onBuild.length > 0) {
-    const why = `the image has ONBUILD ${first.slice(0, 100)}, which is not supported`;
-    throw new SandkeepError("invalid", `Cannot build the template: ${why}`);
-  }
+  const unfit = unfitBase(found);
+  if (unfit !== undefined) throw new SandkeepError("invalid", `Cannot build the template: ${unfit}`);
+  const { onBuild: _, ...image } = found;
   const settings: ImageSettings = {
     ...image,
     env: { ...image.env },

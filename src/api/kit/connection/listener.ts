@@ -9,7 +9,7 @@ import type { Duplex } from "node:stream";
 import type { Api } from "../../server.ts";
 import { json } from "../http.ts";
 import { MalformedRequest } from "./request-url.ts";
-import { heardOut, send } from "./sending.ts";
+import { type Exchange, heardOut, send } from "./sending.ts";
 import { ServedRequest } from "./served-request.ts";
 
 /** `headers` are added to the answer; their names are in lower case */
@@ -35,12 +35,6 @@ export function apiListener(api: Pick<Api, "fetch">): ApiListener {
     }
     void answer(api, request, { incoming, outgoing, headers });
   };
-}
-
-interface Exchange {
-  incoming: IncomingMessage;
-  outgoing: ServerResponse;
-  headers: Record<string, string>;
 }
 
 async function answer(api: Pick<Api, "fetch">, request: ServedRequest & Request, exchange: Exchange): Promise<void> {

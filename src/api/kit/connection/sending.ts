@@ -4,11 +4,12 @@
  */
 
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { Answer, type Content, headOf } from "../answer.ts";
+import { Answer, type Complete, headOf, isLive } from "../answer.ts";
 import { sendLive } from "../live.ts";
 import { drained } from "./drained.ts";
 
-interface Exchange {
+/** A request, and what sends its answer. */
+export interface Exchange {
   incoming: IncomingMessage;
   outgoing: ServerResponse;
   /** added to the answer's own, with names in lower case */
@@ -23,10 +24,9 @@ export async function send(response: Response, exchange: Exchange): Promise<void
     answer?.addMissing(headers);
     const head = answer?.head() ?? { ...headers, ...headOf(response.headers) };
     if (response.status >= 400 && !incoming.complete && !incoming.destroyed) {
-      const content =
-        answer && isComplete(answer.content) ? answer.content : new Uint8Array(await response.arrayBuffer());
+      const content = answer && !isLive(answer.content) ? answer.content : new Uint8Array(await response.arrayBuffer());
       await sendLast(content, response.status, head, exchange);
-    } else if (answer && isComplete(answer.content)) {
+    } else if (answer && !isLive(answer.content)) {
       sendComplete(answer.content, response.status, head, outgoing);
     } else if (answer && isLive(answer.content) && incoming.httpVersionMajor === 1) {
       await sendLive(answer.content, head, outgoing);
@@ -38,17 +38,6 @@ export async function send(response: Response, exchange: Exchange): Promise<void
     // The client would wait for the rest of the answer.
     outgoing.destroy();
   }
-}
-
-type Complete = Exclude<Content, { pieces: unknown }>;
-type Live = Extract<Content, { pieces: unknown }>;
-
-function isLive(content: Content): content is Live {
-  return content !== null && typeof content === "object" && "pieces" in content;
-}
-
-function isComplete(content: Content): content is Complete {
-  return !isLive(content);
 }
 
 function sendComplete(content: Complete, status: number, head: OutgoingHttpHeaders, outgoing: ServerResponse): void {

@@ -11,6 +11,7 @@ import {
   type CopyAction,
   emptySettings,
   type ImageSettings,
+  unfitBase,
 } from "../../../core/builds/build-plan.ts";
 import { absolutePath } from "../../../core/builds/paths.ts";
 import { type Instruction, type Keyword, wrongAt } from "./instructions.ts";
@@ -73,9 +74,9 @@ function baseSettings(
   stages: ReadonlyMap<number, ImageSettings>,
 ): ImageSettings {
   const found = base === "scratch" ? undefined : "stage" in base ? stages.get(base.stage) : images.get(base.image);
-  const { onBuild = [], ...settings } = found ?? emptySettings();
-  const [first = ""] = onBuild;
-  if (onBuild.length > 0) throw wrongAt(line, `the image has ONBUILD ${first.slice(0, 100)}, which is not supported`);
+  const { onBuild, ...settings } = found ?? emptySettings();
+  const unfit = unfitBase({ onBuild });
+  if (unfit !== undefined) throw wrongAt(line, unfit);
   const { env, labels, ports, volumes } = settings;
   return { ...settings, env: { ...env }, labels: { ...labels }, ports: [...ports], volumes: [...volumes] };
 }
