@@ -57,9 +57,15 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
       ...(isSecure && roots && { ca: roots }),
     });
     const failed = (cause: Error) => reject(failure(url, cause, signal));
-    asked.setTimeout(patience.idle, () => asked.destroy(stalled(url, patience.idle)));
     asked.once("error", failed);
+    let begun: IncomingMessage | undefined;
+    asked.setTimeout(patience.idle, () => {
+      // What has begun may be continued. To destroy its request would make its error "aborted".
+      if (begun) begun.destroy(stalled("unavailable", url, patience.idle));
+      else asked.destroy(stalled("timeout", url, patience.idle));
+    });
     asked.once("response", (response) => {
+      begun = response;
       asked.off("error", failed);
       // Later errors are errors of the answer's body.
       asked.on("error", () => undefined);
@@ -132,8 +138,8 @@ function refusalOf(host: string, address: string, mayBePrivate: boolean): Sandke
   return new SandkeepError("forbidden", `Cannot reach "${host}": ${address} is not a public address (${hint})`);
 }
 
-function stalled(url: URL, idle: number): SandkeepError {
-  return new SandkeepError("timeout", `Cannot reach "${url.host}": it sent nothing for ${idle / 1000} s`);
+function stalled(code: "timeout" | "unavailable", url: URL, idle: number): SandkeepError {
+  return new SandkeepError(code, `Cannot reach "${url.host}": it sent nothing for ${idle / 1000} s`);
 }
 
 function tooSlow(url: URL, window: number): SandkeepError {

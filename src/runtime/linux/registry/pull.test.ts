@@ -47,7 +47,7 @@ const one = () =>
     { name: "etc/passwd", content: "root:x:0:0::/root:/bin/sh\n" },
     { name: "bin/tool", content: "tool" },
   ]);
-const two = () => tarOf([{ name: "bin/.wh.tool" }, { name: "srv/data", content: "x".repeat(300_000) }]);
+const two = () => tarOf([{ name: "bin/.wh.tool" }, { name: "srv/data", content: "x".repeat(600_000) }]);
 
 async function nothingLeft(at: TestStore): Promise<void> {
   await at.layers.settled();
@@ -93,13 +93,13 @@ test("an interrupted download continues where it was, also in the next pull, or 
   const large = manifest.layers[1]?.digest ?? "";
   let breaks = 1;
   let breakOff = () => {};
-  // Not before some bytes have arrived.
+  // Not before some bytes have arrived, which are counted when they are written, 256 KiB at a time.
   const received = (bytes: number) => bytes > 50_000 && breakOff();
   const cut = (request: IncomingMessage, response: ServerResponse) => {
     if (!request.url?.endsWith(large) || breaks-- <= 0) return false;
     const content = registry.blobs.get(large) ?? Buffer.alloc(0);
     response.writeHead(200, { "content-length": content.length });
-    response.write(content.subarray(0, 100_000));
+    response.write(content.subarray(0, 400_000));
     breakOff = () => response.destroy();
     return true;
   };
@@ -241,6 +241,14 @@ test("a pull from a stalled or very slow registry fails, and other pulls go on m
   expect(await refusal(pull(at, slow, { patience: { ...patience, idle: 100 } }))).toMatch(
     /^timeout: .*sent nothing for 0.1 s/,
   );
+  // An answer that has begun is a download that may be continued.
+  slow.before = (_, response) => response.writeHead(200, { "content-length": 10 }).write("half");
+  const begun = await ask({
+    url: new URL(`http://${slow.host}/`),
+    mayBePrivate: true,
+    patience: { ...patience, idle: 100 },
+  });
+  expect(await refusal(readAll(begun, 100, "it"))).toMatch(/^unavailable: .*sent nothing for 0.1 s/);
   slow.before = (request, response) => {
     if (!request.url?.includes("/blobs/")) return false;
     const drip = setInterval(() => response.write("x"), 20);
