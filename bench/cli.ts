@@ -4,9 +4,9 @@
  */
 
 import { spawn } from "node:child_process";
-import { launcher } from "../src/installation/installation.ts";
 import { startDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
+import { sandkeepCommand } from "../test/harness/package.ts";
 import { interleaved, median, type Subject, table, verdict } from "./measure.ts";
 import { bubblewrap } from "./peers.ts";
 
@@ -18,7 +18,7 @@ export async function benchCli(undo: Undo): Promise<string> {
   const ours = (name: string, args: string[]): Subject => ({
     name,
     async run() {
-      await ended(launcher, args, env);
+      await ended(sandkeepCommand(), args, env);
       // The pool fills while nothing happens.
       return () => new Promise((resolve) => setTimeout(resolve, 60));
     },

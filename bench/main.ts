@@ -4,9 +4,11 @@
  * asserts nothing, and prints by how much a goal is missed.
  */
 
-import { rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { withRuntime } from "../test/harness/machine.ts";
+import { makePackage } from "../test/harness/package.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchCli } from "./cli.ts";
 import { benchDensity } from "./density.ts";
@@ -68,13 +70,16 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
 };
 
 const wanted = process.argv.slice(2);
-for (const name of wanted.length > 0 ? wanted : Object.keys(parts)) {
-  const part = parts[name];
-  if (!part) throw new Error(`There is no benchmark "${name}": ${Object.keys(parts).join(", ")}`);
-  const undo = new AsyncDisposableStack();
-  try {
+const folder = await mkdtemp(join(tmpdir(), "sandkeep-bench-"));
+await chmod(folder, 0o755);
+try {
+  await makePackage(folder);
+  for (const name of wanted.length > 0 ? wanted : Object.keys(parts)) {
+    const part = parts[name];
+    if (!part) throw new Error(`There is no benchmark "${name}": ${Object.keys(parts).join(", ")}`);
+    await using undo = new AsyncDisposableStack();
     console.log(`\n${await part(undo)}`);
-  } finally {
-    await undo.disposeAsync();
   }
+} finally {
+  await rm(folder, { recursive: true, force: true });
 }

@@ -2,9 +2,10 @@
 
 import { realpathSync } from "node:fs";
 import { delimiter, extname, join } from "node:path";
+import { packageFolder } from "../base/files/package-folder.ts";
 
 /** the package's folder */
-export const root = join(import.meta.dirname, "../..");
+export const root = packageFolder;
 
 /** whether Node runs the sources directly */
 export const isClone = extname(import.meta.filename) === ".ts";
@@ -19,13 +20,13 @@ export const compileCache = join(root, ".compile-cache");
 export const redirects = join(root, "src/redirect");
 
 /** the main module of the `sandkeep` command */
-export const mainModule = join(import.meta.dirname, "..", `main${extname(import.meta.filename)}`);
+export const mainModule = join(root, isClone ? "src/main.ts" : "dist/main.js");
 
 /** the main module of the egress process */
-export const egressMain = join(import.meta.dirname, "../egress", `main${extname(import.meta.filename)}`);
+export const egressMain = join(root, isClone ? "src/egress/main.ts" : "dist/egress.js");
 
 /** the dashboard's files: its modules are with the daemon's, its styles are the same in a clone and installed */
-export const dashboardFiles = { modules: join(import.meta.dirname, ".."), styles: join(root, "src/web") };
+export const dashboardFiles = { modules: join(root, isClone ? "src" : "dist"), styles: join(root, "src/web") };
 
 /** The command that runs this Sandkeep: its name if PATH leads here, else its path. Not quoted for a shell. */
 export function ownCommand(environment: NodeJS.ProcessEnv): string {

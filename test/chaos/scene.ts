@@ -11,12 +11,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { vercelConventions } from "../../src/api/vercel/conventions.ts";
-import { launcher } from "../../src/installation/installation.ts";
 import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import { type VolatileDisk, volatileDisk } from "../disks/volatile-disk.ts";
 import { startDaemon, type TestDaemon } from "../harness/daemon.ts";
 import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
 import { cgroupsOf, processesOf } from "../harness/linux-host.ts";
+import { sandkeepCommand } from "../harness/package.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { guestBinary } from "../runner/needs.ts";
 import type { Durability } from "./knowledge.ts";
@@ -64,7 +64,7 @@ export async function setScene(undo: Undo, options: SceneOptions): Promise<Scene
 /** a daemon that treats every loss of power as a restart of the host */
 function ofAnotherBoot(bootId: string): [string, ...string[]] {
   const preload = pathToFileURL(join(import.meta.dirname, "other-boot.ts")).href;
-  return ["env", `NODE_OPTIONS=--import=${preload}`, `CHAOS_BOOT_ID=${bootId}`, launcher, "serve"];
+  return ["env", `NODE_OPTIONS=--import=${preload}`, `CHAOS_BOOT_ID=${bootId}`, sandkeepCommand(), "serve"];
 }
 
 /** the runtime as the next daemon would open it */

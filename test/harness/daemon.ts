@@ -11,11 +11,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
-import { launcher } from "../../src/installation/installation.ts";
 import type { Namespace } from "../internet/internet.ts";
 import { root, type Undo } from "./harness.ts";
 import { cgroupsOf, expectNothingLeft, mountsOf, processesOf } from "./linux-host.ts";
 import { runtimeAt } from "./machine.ts";
+import { egressCommand, sandkeepCommand } from "./package.ts";
 import { prepareDatabase, prepareStore } from "./prepared-store.ts";
 
 export interface TestDaemon {
@@ -60,7 +60,7 @@ export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
 export interface Start {
   /** its network namespace, if not the host's; its url is valid only there */
   namespace?: Namespace;
-  /** the command to run; default: this clone's `sandkeep serve` */
+  /** the command to run; default: `sandkeep serve` of the package */
   command?: [string, ...string[]];
   /** PATH, if not that of the tests */
   path?: string;
@@ -73,7 +73,7 @@ export interface Start {
 }
 
 export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
-  const { namespace, command = [launcher, "serve"], path = process.env.PATH, folder = tmpdir() } = start;
+  const { namespace, command = [sandkeepCommand(), "serve"], path = process.env.PATH, folder = tmpdir() } = start;
   const { fromNothing = Boolean(start.command ?? start.dataDir ?? start.folder) } = start;
   const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
   if (start.dataDir === undefined) undo.defer(() => rm(dataDir, { recursive: true, force: true }));
@@ -188,7 +188,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
   const before = processesOf(dataDir);
   if (before.length + mountsOf(dataDir).length + cgroupsOf(dataDir).length > 0) {
-    const runtime = runtimeAt(dataDir, runDir, {});
+    const runtime = runtimeAt(dataDir, runDir, { egress: egressCommand() });
     await runtime.open();
     await runtime.shutdown();
   }

@@ -31,7 +31,7 @@ const mayImport: Record<string, string[]> = {
   redirect: [],
   config: ["core", "base", "log"],
   log: ["core", "base", "config"],
-  installation: ["core", "scripts/host-needs.mjs"],
+  installation: ["core", "base", "scripts/host-needs.mjs"],
   daemon: ["cli", "config", "installation", "log", "core", "base"],
 };
 

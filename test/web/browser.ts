@@ -3,9 +3,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { launcher } from "../../src/installation/installation.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 import type { Undo } from "../harness/harness.ts";
+import { sandkeepCommand } from "../harness/package.ts";
 import { demand } from "../runner/needs.ts";
 
 export async function startBrowser(undo: Undo): Promise<Browser> {
@@ -54,6 +54,6 @@ export async function newPage(browser: Browser, options: BrowserContextOptions =
 /** the link that `sandkeep open` prints */
 export async function signInLink({ url, key }: TestDaemon): Promise<string> {
   const env = { ...process.env, SANDKEEP_API_KEY: key };
-  const { stdout } = await promisify(execFile)(launcher, ["open", "--url", url], { env });
+  const { stdout } = await promisify(execFile)(sandkeepCommand(), ["open", "--url", url], { env });
   return stdout.trim();
 }

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { McpServer, type McpServerFactory, type McpServerOptions } from "@modelcontextprotocol/server";
+import { packageFolder } from "../../base/files/package-folder.ts";
 import { clientOf } from "./access.ts";
 import type { Family } from "./families.ts";
 import type { McpDialect } from "./tool.ts";
@@ -10,7 +11,7 @@ import type { McpDialect } from "./tool.ts";
 /** how long a client may cache the list of tools, in ms: it changes only with the daemon's version */
 const listLife = 300_000;
 
-const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../../package.json"), "utf8"));
+const { version } = JSON.parse(readFileSync(join(packageFolder, "package.json"), "utf8"));
 
 /** What the protocol's conformance suite needs in addition. */
 export interface Fixtures {

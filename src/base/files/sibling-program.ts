@@ -1,4 +1,7 @@
-/** The path of a module that runs as a thread of its own: TypeScript in a clone, JavaScript in a package. */
+/**
+ * The path of a module that runs as a thread of its own: TypeScript in a clone, JavaScript in a package, where it is
+ * beside all others (scripts/bundle.ts).
+ */
 
 import { extname, join } from "node:path";
 

@@ -7,9 +7,9 @@ import { execFile, spawn } from "node:child_process";
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { root, tempDir, type Undo } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { ended, type Internet, linesOf, openInternet } from "../../internet/internet.ts";
 import { startDaemonOn } from "../../internet/internet-daemon.ts";
 import type { ModelRequest } from "../../internet/model-servers.ts";
@@ -56,7 +56,7 @@ export class Bench {
     const folder = await tempDir(undo);
     const [bin, project] = [join(folder, "bin"), join(folder, "project")];
     for (const each of [bin, project]) await mkdir(each);
-    await symlink(launcher, join(bin, "sandkeep"));
+    await symlink(sandkeepCommand(), join(bin, "sandkeep"));
     await writeFile(join(project, "main.txt"), "bug\n");
     return new Bench(daemon, requests, project, `${bin}:${process.env.PATH}`);
   }

@@ -7,9 +7,9 @@ import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { pack } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually, tempDir } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { demand } from "../../runner/needs.ts";
 import { accessTo, sdks } from "../clients.ts";
 
@@ -238,7 +238,9 @@ test("a hostile context is refused, and its links lead nowhere outside of it", a
 
 test("a build whose client disconnects ends at once, and leaves nothing", async () => {
   await project("long", { Dockerfile: "FROM host\nRUN echo begun; sleep 1000\n" });
-  const child = spawn(launcher, ["image", "build", "--network", "none", join(folder, "long")], { env: environment() });
+  const child = spawn(sandkeepCommand(), ["image", "build", "--network", "none", join(folder, "long")], {
+    env: environment(),
+  });
   let said = "";
   child.stderr.on("data", (data) => {
     said += data;
@@ -251,7 +253,7 @@ test("a build whose client disconnects ends at once, and leaves nothing", async 
 
 test("a daemon that ends or dies during a build leaves nothing of it", async () => {
   for (const end of ["stop", "kill9"] as const) {
-    const child = spawn(launcher, ["image", "build", join(folder, "long")], { env: environment() });
+    const child = spawn(sandkeepCommand(), ["image", "build", join(folder, "long")], { env: environment() });
     await eventually("its machine runs", async () => (await machines()).length === 1);
     await daemon()[end]();
     child.kill();
@@ -270,7 +272,7 @@ test("skopeo reads an exported image, and an import of it has the same files", a
   });
   const copy = join(folder, "copy.tar");
   await run("skopeo", ["copy", "--quiet", "--insecure-policy", `docker-archive:${archive}`, `oci-archive:${copy}:x`]);
-  await run(launcher, ["image", "import", copy, "--name", "again", "--data-dir", daemon().dataDir], {
+  await run(sandkeepCommand(), ["image", "import", copy, "--name", "again", "--data-dir", daemon().dataDir], {
     env: environment(),
   });
   expect(await listing("again")).toBe(await listing("hello:1"));
@@ -309,7 +311,7 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 function image(...args: string[]) {
-  return run(launcher, ["image", ...args], { env: environment() });
+  return run(sandkeepCommand(), ["image", ...args], { env: environment() });
 }
 
 function build(name: string, ...args: string[]) {

@@ -29,7 +29,7 @@ test("the tarball is small and has JavaScript, the native part's sources and doc
   // The documents link to the examples, which are programs of their own.
   const product = files.filter((file) => !file.startsWith("package/examples/"));
   expect(product.filter((file) => /\.ts$|\.test\.|^package\/(test|bench|\.ci)\/|guest\/test/.test(file))).toEqual([]);
-  for (const file of ["bin/sandkeep", "dist/main.js", "dist/egress/main.js", "guest/main.c", "docs/vercel.md"])
+  for (const file of ["bin/sandkeep", "dist/main.js", "dist/egress.js", "guest/main.c", "docs/vercel.md"])
     expect(files).toContain(`package/${file}`);
 });
 

@@ -3,9 +3,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { raw } from "../clients.ts";
 
 const daemon = daemonOfFile({ SANDKEEP_LOG_FORMAT: "json", SANDKEEP_LOG_LEVEL: "debug" });
@@ -81,7 +81,7 @@ test("no secret of a request is in a line, whether the request succeeds or fails
 test("a start that fails is a line of the log, too", async () => {
   const { dataDir, runDir, pid } = daemon();
   const args = ["serve", "--log-format", "json", "--port", "0", "--data-dir", dataDir, "--run-dir", runDir];
-  const failed = await promisify(execFile)(launcher, args).catch((error) => error);
+  const failed = await promisify(execFile)(sandkeepCommand(), args).catch((error) => error);
   expect(failed.code).toBe(1);
   expect(JSON.parse(failed.stderr)).toMatchObject({
     level: "error",

@@ -9,8 +9,8 @@ import { promisify } from "node:util";
 import { Sandbox } from "@e2b/desktop";
 import { beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { outOfReach } from "../../runner/excuses.ts";
 import { demand } from "../../runner/needs.ts";
 import { useDaemon } from "./e2b.ts";
@@ -24,10 +24,12 @@ beforeAll(async () => {
   demand("root", "the guest binary", "the command mmdebstrap");
   const { dataDir, runDir } = daemon();
   const places = ["--data-dir", dataDir, "--run-dir", runDir];
-  await run(launcher, ["image", "build", "desktop", ...places], { maxBuffer: 64 << 20 }).catch((error: Error) => {
-    isReached = !/Could not (resolve|connect)|Failed to fetch|Temporary failure/i.test(error.message);
-    if (isReached) throw error;
-  });
+  await run(sandkeepCommand(), ["image", "build", "desktop", ...places], { maxBuffer: 64 << 20 }).catch(
+    (error: Error) => {
+      isReached = !/Could not (resolve|connect)|Failed to fetch|Temporary failure/i.test(error.message);
+      if (isReached) throw error;
+    },
+  );
 }, 1_800_000);
 beforeEach((context) => context.skip(!isReached, outOfReach("Debian's archive")));
 

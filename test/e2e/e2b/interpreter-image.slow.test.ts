@@ -7,8 +7,8 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Sandbox } from "@e2b/code-interpreter";
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { outOfReach } from "../../runner/excuses.ts";
 import { demand } from "../../runner/needs.ts";
 import { sandboxOf, useDaemon } from "./e2b.ts";
@@ -22,7 +22,7 @@ beforeAll(async () => {
   demand("root", "the guest binary", "the command mmdebstrap");
   const { dataDir, runDir } = daemon();
   const places = ["--data-dir", dataDir, "--run-dir", runDir];
-  await run(launcher, ["image", "build", "code-interpreter", ...places]).catch((error: Error) => {
+  await run(sandkeepCommand(), ["image", "build", "code-interpreter", ...places]).catch((error: Error) => {
     isReached = !/Could not (resolve|connect)|Failed to fetch|Temporary failure/i.test(error.message);
     if (isReached) throw error;
   });

@@ -5,9 +5,9 @@ import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileS
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { expectNothingLeft } from "../../harness/linux-host.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { raw } from "../clients.ts";
 import { create, read, write } from "./kept-files.ts";
 
@@ -89,7 +89,7 @@ test("a machine without any good record is left alone with its files, and found 
   expect(refused.status).toBe(409);
   expect(refused.json.error.message).toContain("its files may be those of a machine whose record is damaged");
   await daemon.stop();
-  const { stdout } = await promisify(execFile)(launcher, ["recover", "--data-dir", daemon.dataDir], {
+  const { stdout } = await promisify(execFile)(sandkeepCommand(), ["recover", "--data-dir", daemon.dataDir], {
     env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
   });
   expect(stdout).toContain(`damaged   "${record}.damaged": restore "${record}" from a backup`);

@@ -12,10 +12,10 @@ import { promisify } from "node:util";
 import { createGzip, gzipSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { type SmallDisk, smallDisk } from "../../disks/small-disk.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { raw } from "../clients.ts";
 
 const mebibyte = 2 ** 20;
@@ -51,10 +51,10 @@ test("on a disk that is filled from outside growth is refused with 507, and ever
   expect(await sh(session, "rm -f more && true")).toBe(0);
   expect((await upload(session, "uploaded")).status).toBe(507);
   expect(daemon.complaints().match(/no sandbox is started and none can add to its files/g)).toHaveLength(1);
-  const { stdout } = await promisify(execFile)(launcher, ["doctor", "--data-dir", daemon.dataDir], {
+  const { stdout } = await promisify(execFile)(sandkeepCommand(), ["doctor", "--data-dir", daemon.dataDir], {
     env: { ...process.env, SANDKEEP_DISK_RESERVE: "160M" },
   });
-  const importing = promisify(execFile)(launcher, ["image", "import", "/dev/null"], {
+  const importing = promisify(execFile)(sandkeepCommand(), ["image", "import", "/dev/null"], {
     env: {
       ...process.env,
       SANDKEEP_DISK_RESERVE: "160M",

@@ -6,9 +6,9 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { root, tempDir } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { outOfReach } from "../../runner/excuses.ts";
 import { demand } from "../../runner/needs.ts";
 import { type AnySandbox, accessTo, sdks } from "../clients.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
   demand("root", "the guest binary", "the command mmdebstrap");
   const { dataDir, runDir } = daemon();
   const places = ["--data-dir", dataDir, "--run-dir", runDir];
-  const made = run(launcher, [
+  const made = run(sandkeepCommand(), [
     "image",
     "build",
     "debian",
@@ -137,7 +137,7 @@ COPY --from=packages /usr/local/bin/node /usr/local/bin/
   const env = { ...process.env, SANDKEEP_URL: url, SANDKEEP_API_KEY: key };
   const build = (network: string[]) =>
     run(
-      launcher,
+      sandkeepCommand(),
       ["image", "build", "-t", "packages", "--build-arg", "BASE=recipes", "--network", network.join(","), folder],
       { env, maxBuffer: 64 << 20 },
     );

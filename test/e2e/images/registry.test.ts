@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
 import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { demand } from "../../runner/needs.ts";
 import { type AnySandbox, accessTo, sdks } from "../clients.ts";
 import { call, connect, type Progress } from "../mcp/mcp.ts";
@@ -246,7 +246,7 @@ async function cli(...args: (string | { input: string })[]): Promise<string> {
   const own = { SANDKEEP_API_KEY: daemon.key, SANDKEEP_EGRESS_CA: registry.ca, DOCKER_CONFIG: registry.folder };
   const env = { ...process.env, ...own };
   const where = words[0] === "image" ? ["--run-dir", daemon.runDir] : [];
-  const child = spawn(launcher, [...words, "--data-dir", daemon.dataDir, ...where], {
+  const child = spawn(sandkeepCommand(), [...words, "--data-dir", daemon.dataDir, ...where], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
   });

@@ -2,9 +2,9 @@
 
 import { dirname } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { tempDir } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { needs } from "../../runner/needs.ts";
 import { Cli } from "./cli.ts";
 
@@ -116,7 +116,7 @@ test("a context stands for a daemon, and a variable comes before it", async () =
 
 test("bash completes commands, options, verbs and names", async () => {
   const complete = async (...words: string[]) => {
-    const script = `PATH=${dirname(launcher)}:$PATH; source <("$0" completion bash)
+    const script = `PATH=${dirname(sandkeepCommand())}:$PATH; source <("$0" completion bash)
       COMP_WORDS=(sandkeep ${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length}; _sandkeep
       printf '%s\\n' "\${COMPREPLY[@]}"`;
     return (await cli.shell(script)).stdout.trim().split("\n");
@@ -130,8 +130,8 @@ test("bash completes commands, options, verbs and names", async () => {
 test("fish completes them", async (context) => {
   needs(context, "the command fish");
   const complete = async (line: string) => {
-    const script = `HOME=${home} PATH=${dirname(launcher)}:$PATH fish -N -c '"$0" completion fish | source; complete -C "${line}"'`;
-    return (await cli.shell(script.replace('"$0"', launcher))).stdout.trim().split("\n");
+    const script = `HOME=${home} PATH=${dirname(sandkeepCommand())}:$PATH fish -N -c '"$0" completion fish | source; complete -C "${line}"'`;
+    return (await cli.shell(script.replace('"$0"', sandkeepCommand()))).stdout.trim().split("\n");
   };
   expect(await complete("sandkeep she")).toContain("shell");
   expect(await complete("sandkeep exec bu")).toContain("busy");
@@ -142,7 +142,7 @@ test("zsh completes them on a terminal, also if nothing has set its completion u
   needs(context, "the command zsh");
   const shell = cli.onTerminalOf(["zsh", "-f", "-i"]);
   shell.type(
-    `HOME=${home} PATH=${dirname(launcher)}:$PATH; bindkey -e; source <(sandkeep completion zsh); echo re''ady\n`,
+    `HOME=${home} PATH=${dirname(sandkeepCommand())}:$PATH; bindkey -e; source <(sandkeep completion zsh); echo re''ady\n`,
   );
   await shell.until(/ready/);
   // Ctrl-A and Ctrl-E go to the ends of the line, which is printed as it was completed. zsh takes its blank after the

@@ -1,9 +1,9 @@
 /** The `sandkeep` command of this clone, run against the daemon of a test: with pipes, or on a real terminal. */
 
 import { spawn } from "node:child_process";
-import { launcher } from "../../../src/installation/installation.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { root } from "../../harness/harness.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { Typist } from "../vercel/typist.ts";
 
 export interface Ran {
@@ -29,12 +29,12 @@ export class Cli {
 
   /** runs a command to its end */
   run(args: string[], input: string | Buffer = ""): Promise<Ran> {
-    return this.#ended([launcher, ...args], input);
+    return this.#ended([sandkeepCommand(), ...args], input);
   }
 
   /** runs a script of bash, in which $0 is the command */
   shell(script: string): Promise<Ran> {
-    return this.#ended(["bash", "-c", script, launcher], "");
+    return this.#ended(["bash", "-c", script, sandkeepCommand()], "");
   }
 
   async #ended([program = "", ...args]: string[], input: string | Buffer): Promise<Ran> {
@@ -61,11 +61,11 @@ export class Cli {
 
   /** runs a command on a terminal of 24 rows and 80 columns */
   onTerminal(args: string[]): Typist {
-    return this.onTerminalOf([launcher, ...args]);
+    return this.onTerminalOf([sandkeepCommand(), ...args]);
   }
 
   /** runs any program there; if it is `bash -c`, $0 in its script is the command */
   onTerminalOf(words: string[]): Typist {
-    return new Typist(words[0] === "bash" ? [...words, launcher] : words, this.#options);
+    return new Typist(words[0] === "bash" ? [...words, sandkeepCommand()] : words, this.#options);
   }
 }

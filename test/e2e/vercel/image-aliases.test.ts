@@ -3,8 +3,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { raw } from "../clients.ts";
 
 const daemon = daemonOfFile({
@@ -45,5 +45,5 @@ async function imageOf(name: string): Promise<string> {
 
 async function image(...args: string[]): Promise<string> {
   const where = ["--data-dir", daemon().dataDir];
-  return (await promisify(execFile)(launcher, ["image", ...args, ...where])).stdout;
+  return (await promisify(execFile)(sandkeepCommand(), ["image", ...args, ...where])).stdout;
 }

@@ -2,9 +2,9 @@
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { packageFolder } from "../../../base/files/package-folder.ts";
 
-/** The same folder in a clone, where Node runs src/, and installed, where it runs dist/. */
-const folder = join(import.meta.dirname, "../../../../src/api/e2b/interpreter/program");
+const folder = join(packageFolder, "src/api/e2b/interpreter/program");
 
 /** the command that reads the program's files, as JSON, and runs it */
 export const command = {

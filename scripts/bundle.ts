@@ -1,0 +1,96 @@
+/**
+ * Makes the JavaScript that `npm pack` ships instead of src/, in the folder that is named: the programs of the package,
+ * each in a few files with the code of the packages that it uses, and the modules of the dashboard, which browsers load
+ * one by one.
+ *
+ *   node scripts/bundle.ts FOLDER
+ *
+ * Node keeps the text of every module in memory, and takes two bytes for each of its characters if one of them is not
+ * Latin. Without comments and blanks, and in few files, an idle daemon is a third smaller and starts sooner. Names stay
+ * as they are, because errors show them.
+ */
+
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { build, transform } from "esbuild";
+
+const root = join(import.meta.dirname, "..");
+
+/** programs that are one file each, by their names in the folder: threads are found beside the module that starts them */
+const small = {
+  egress: "egress/main.ts",
+  "layer-thread": "runtime/linux/oci/layer-thread.ts",
+  "checkpoint-thread": "store/engines/checkpoint-thread.ts",
+};
+
+/** Modules of CommonJS ask for Node's own, and try packages that are faster if they are installed: here they are not. */
+const require =
+  'var require=(name)=>{const module=process.getBuiltinModule(name);if(module)return module;throw new Error("Cannot find "+name)};';
+
+/** makes the folder's content */
+export async function bundle(folder: string): Promise<void> {
+  // Commands share files, so that each loads only what it needs.
+  const command = await program(folder, { main: "main.ts" }, true);
+  const others = await program(folder, small, false);
+  writeFileSync(join(folder, "licenses.txt"), licenses([...command, ...others]));
+  for (const path of dashboardModules()) {
+    const file = join(folder, path.replace(/\.ts$/, ".js"));
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, await asJavaScript(readFileSync(join(root, "src", path), "utf8")));
+  }
+}
+
+/** the files that went into them */
+async function program(folder: string, entries: Record<string, string>, splitting: boolean): Promise<string[]> {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: Object.entries(entries).map(([out, path]) => ({ in: join("src", path), out })),
+    outdir: folder,
+    bundle: true,
+    splitting,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    external: ["pg-native", "bufferutil", "utf-8-validate"],
+    banner: { js: require },
+    minifySyntax: true,
+    minifyWhitespace: true,
+    // An error names a line, so a line must not be everything.
+    lineLimit: 160,
+    legalComments: "none",
+    metafile: true,
+    logLevel: "warning",
+  });
+  return Object.keys(metafile.inputs);
+}
+
+function dashboardModules(): string[] {
+  const pages = globSync("web/**/*.ts", { cwd: join(root, "src") });
+  return [...pages, "client/client.ts"].filter((path) => !/\.(test|d)\.ts$/.test(path));
+}
+
+async function asJavaScript(text: string): Promise<string> {
+  const tsconfigRaw = { compilerOptions: { verbatimModuleSyntax: true } };
+  const { code } = await transform(text, { loader: "ts", target: "es2024", charset: "utf8", tsconfigRaw });
+  return code.replaceAll(/((?:\bfrom|\bimport)\s*\(?\s*"\.[^"]*)\.ts"/g, '$1.js"');
+}
+
+/** the licenses of the packages that these files belong to, which copies of their code must carry */
+function licenses(files: string[]): string {
+  const packages = new Set(files.flatMap((file) => file.match(/.*\bnode_modules\/(@[^/]+\/)?[^/]+/)?.[0] ?? []));
+  return [...packages].sort().map(licenseOf).join("\n\n");
+}
+
+function licenseOf(path: string): string {
+  const { name, version, license } = JSON.parse(readFileSync(join(root, path, "package.json"), "utf8"));
+  const [file] = globSync("{LICENSE,LICENCE,license,licence}*", { cwd: join(root, path) });
+  const text = file === undefined ? "" : readFileSync(join(root, path, file), "utf8").trim();
+  return [`${name} ${version} (${license})`, text].filter((part) => part !== "").join("\n\n");
+}
+
+if (import.meta.main) {
+  const [folder] = process.argv.slice(2);
+  if (folder === undefined) throw new Error("Cannot bundle: name the folder");
+  if (existsSync(join(folder, "main.js"))) throw new Error(`Cannot bundle into "${folder}": it has a bundle already`);
+  await bundle(folder);
+}
