@@ -23,6 +23,7 @@ describe("failure", () => {
     ["ENOENT", "not-found"],
     ["EEXIST", "exists"],
     ["EACCES", "forbidden"],
+    ["EROFS", "forbidden"],
     ["ENOSPC", "limit"],
     ["EDQUOT", "limit"],
     ["EISDIR", "invalid"],

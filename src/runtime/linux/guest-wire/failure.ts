@@ -190,7 +190,7 @@ const byErrno = new Map<number, ErrorCode>([
   [numbers.EPERM, "forbidden"],
   [numbers.ENOSPC, "limit"],
   [numbers.EDQUOT, "limit"],
-  [numbers.EROFS, "limit"],
+  [numbers.EROFS, "forbidden"],
   [numbers.EFBIG, "limit"],
   [numbers.EMFILE, "limit"],
   [numbers.ENFILE, "limit"],
