@@ -24,7 +24,10 @@ export interface RunSpec {
   args: string[];
   /** default the session's */
   cwd?: string | undefined;
+  /** the caller's own; their values may be secrets */
   env?: Record<string, string> | undefined;
+  /** variables that tell programs about their sandbox; `env` may replace them */
+  facts?: Record<string, string> | undefined;
   /** as root */
   sudo?: boolean | undefined;
   /** default the session's */
@@ -315,6 +318,7 @@ export class Commands {
         ...trustEnvironment(session.networkPolicy, this.#context),
         ...(spec.sudo && (await sudoEnvironment(machine, session.user))),
         ...openEnvironment(session.env, this.#context.seal),
+        ...spec.facts,
         ...spec.env,
       },
       user: spec.sudo ? "root" : (spec.user ?? session.user),

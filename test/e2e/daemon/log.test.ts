@@ -2,6 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { Sandbox } from "e2b";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
@@ -50,6 +51,16 @@ test("each request has a line with its id, which its caller gets, and with its s
       session,
     }),
   ]);
+});
+
+test("what programs are told about their sandbox is no secret: lines still name the sandbox and the team", async () => {
+  const sandbox = await Sandbox.create({ apiKey: daemon().key, apiUrl: daemon().url, sandboxUrl: daemon().url });
+  const { stdout } = await sandbox.commands.run("echo $E2B_SANDBOX_ID $E2B_TEAM_ID");
+  expect(stdout).toBe(`${sandbox.sandboxId} team_default\n`);
+  await sandbox.kill();
+  const last = () => lines().find(({ method, path }) => method === "DELETE" && path?.startsWith("/sandboxes/"));
+  await eventually("the line of the kill is there", () => last() !== undefined);
+  expect(last()).toMatchObject({ path: `/sandboxes/${sandbox.sandboxId}`, team: "team_default" });
 });
 
 test("no secret of a request is in a line, whether the request succeeds or fails", async () => {

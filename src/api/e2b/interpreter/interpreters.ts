@@ -111,7 +111,11 @@ export class Interpreters {
     const { core } = this.#service;
     // It may run already: started by an earlier daemon, or before a pause.
     if (await this.#listens(labelOf(sandbox.id))) return void ended();
-    const { id: commandId } = await core.commands.run(owner, id, { ...command, env: variables(sandbox), stdin: true });
+    const { id: commandId } = await core.commands.run(owner, id, {
+      ...command,
+      facts: variables(sandbox),
+      stdin: true,
+    });
     void core.commands.wait(owner, id, commandId).then(ended, ended);
     await core.commands.append(owner, id, commandId, await program(), patience);
     await core.commands.closeStdin(owner, id, commandId).catch(() => undefined);
