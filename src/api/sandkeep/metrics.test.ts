@@ -7,10 +7,12 @@ import { metricsText } from "./metrics.ts";
 
 const vitals = {
   machines: { running: 3, paused: 2, hot: 2, warm: 1 },
+  processors: { count: 4, busy: 1.5, load: 2.25 },
+  memory: { total: 8_000_000_000, available: 2_000_000_000 },
   disk: {
     places: [
-      { place: "disk" as const, free: 5_000_000_000, reserve: 2_147_483_648 },
-      { place: "store" as const, free: 1_000_000, reserve: 201_326_592 },
+      { place: "disk" as const, total: 40_000_000_000, free: 5_000_000_000, reserve: 2_147_483_648 },
+      { place: "store" as const, total: 20_000_000_000, free: 1_000_000, reserve: 201_326_592 },
     ],
     isGrowthStopped: true,
   },

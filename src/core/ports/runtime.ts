@@ -65,6 +65,10 @@ export interface Runtime {
 export interface Vitals {
   /** machines that run, those that are paused, and those ready in the pool */
   machines: { running: number; paused: number; hot: number; warm: number };
+  /** those of the host, how many of them have been busy in the last seconds, and the load average of a minute */
+  processors: { count: number; busy: number; load: number };
+  /** of the host, in bytes; available: what programs can still get, also from the kernel's caches */
+  memory: { total: number; available: number };
   /** in bytes; unset if the disk is not watched */
   disk?: { places: DiskVitals[]; isGrowthStopped: boolean };
   /** on the whole host, and the limit above which machines lose processes */
@@ -76,6 +80,7 @@ export interface Vitals {
 export interface DiskVitals {
   /** the disk of the data directory, or the file system of the store */
   place: "disk" | "store";
+  total: number;
   free: number;
   reserve: number;
 }

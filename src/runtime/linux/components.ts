@@ -19,6 +19,7 @@ import { LauncherLog, type LogError, type Warn } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { type PeriodicTask, runEvery } from "./host/periodic-task.ts";
+import { ProcessorWatch } from "./host/processor-watch.ts";
 import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
 import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
 import { ImageWatch } from "./images/image-watch.ts";
@@ -77,6 +78,7 @@ export interface Components {
   imageWatch: ImageWatch;
   filesWatch: OpenFilesWatch;
   filterWatch: FilterWatch;
+  processorWatch: ProcessorWatch;
   kernelMemoryWatch: KernelMemoryWatch;
   tcpWatch: TcpMemoryWatch;
   tcpSocketWatch: TcpSocketWatch;
@@ -352,6 +354,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     diskWatch,
     filesWatch,
     filterWatch,
+    processorWatch: new ProcessorWatch(logError),
     kernelMemoryWatch,
     tcpWatch,
     tcpSocketWatch,

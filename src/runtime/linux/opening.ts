@@ -74,6 +74,7 @@ export function letGo(components: Components): Promise<void> {
   components.monitor?.close();
   components.filesWatch.close();
   components.filterWatch.close();
+  components.processorWatch.close();
   components.kernelMemoryWatch.close();
   components.tcpWatch.close();
   components.tcpSocketWatch.close();

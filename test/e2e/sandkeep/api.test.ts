@@ -3,6 +3,7 @@
  * answer fits the document. Then each operation gets every kind of invalid request that its schemas allow to make.
  */
 
+import { cpus, totalmem } from "node:os";
 import { beforeAll, describe, expect, test } from "vitest";
 import { SandkeepClient } from "../../../src/client/client.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -308,7 +309,15 @@ describe("valid requests", () => {
   });
 
   test("the host's numbers, and an upgrade", async () => {
-    expect((await call("getCapacity")).json.machines.running).toBeGreaterThan(0);
+    const { machines, processors, memory, disk } = (await call("getCapacity")).json;
+    expect(machines.running).toBeGreaterThan(0);
+    expect(processors.count).toBe(cpus().length);
+    // The daemon itself has just worked.
+    expect(processors.busy).toBeGreaterThan(0);
+    expect(processors.busy).toBeLessThanOrEqual(processors.count);
+    expect(memory.total).toBe(totalmem());
+    expect(memory.available).toBeLessThan(memory.total);
+    for (const { total, free } of disk.places) expect(free).toBeLessThan(total);
     const { ok, isolation, findings } = (await call("getDiagnosis")).json;
     expect([ok, isolation.length > 0]).toEqual([true, true]);
     expect(findings).toContainEqual(expect.objectContaining({ name: "user", state: "ok", detail: "root", fix: null }));

@@ -20,10 +20,21 @@ const load = z.object({ now: z.number(), most: z.number() });
 const capacity = z
   .object({
     machines: z.object({ running: z.int(), paused: z.int(), hot: z.int(), warm: z.int() }),
+    processors: z.object({
+      count: z.int().meta({ description: "Processors of the host" }),
+      busy: z.number().min(0).meta({ description: "How many of them were busy in the last seconds, on average" }),
+      load: z
+        .number()
+        .min(0)
+        .meta({ description: "Programs that ran or waited to run in the last minute, on average" }),
+    }),
+    memory: z
+      .object({ total: bytes, available: bytes })
+      .meta({ description: "Memory of the host, and how much of it programs can still get" }),
     sessions: z.record(z.string(), z.int()).meta({ description: "Sessions that are not over, by their state" }),
     disk: z
       .object({
-        places: z.array(z.object({ place: z.enum(["disk", "store"]), free: bytes, reserve: bytes })),
+        places: z.array(z.object({ place: z.enum(["disk", "store"]), total: bytes, free: bytes, reserve: bytes })),
         isGrowthStopped: z.boolean(),
       })
       .nullable(),
@@ -60,8 +71,9 @@ export function hostOperations({ core }: Dialect) {
       about: "host",
       answer: answers("The host's numbers", capacity),
       async run({ caller }) {
-        const { machines, sessions, disk = null, openFiles, tcpMemory } = await core.host.vitals(caller);
-        return { machines, sessions, disk, openFiles, tcpMemory };
+        const vitals = await core.host.vitals(caller);
+        const { machines, processors, memory, sessions, disk = null, openFiles, tcpMemory } = vitals;
+        return { machines, processors, memory, sessions, disk, openFiles, tcpMemory };
       },
     }),
     operation({

@@ -24,6 +24,7 @@ test("growth is refused below the reserve and allowed a quarter above it; each c
   const room = await DiskRoom.open({ dataDir, reserve: 40 * mebibyte, say: (sentence) => void said.push(sentence) });
   onTestFinished(() => room.close());
   room.require("start a sandbox");
+  expect(room.places).toMatchObject([{ place: "disk", total: 100 * mebibyte, free: 100 * mebibyte }]);
   writeFileSync(join(dataDir, "a"), Buffer.alloc(55 * mebibyte));
   writeFileSync(join(dataDir, "b"), Buffer.alloc(10 * mebibyte));
   await eventually("it is short", () => room.isShort);

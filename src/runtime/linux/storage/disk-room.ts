@@ -142,7 +142,8 @@ export class DiskRoom {
 
   async #judge(): Promise<void> {
     const { dataDir, say } = this.#options;
-    const disk = freeOf(await statfs(dataDir));
+    const below = await statfs(dataDir);
+    const disk = freeOf(below);
     const held = heldIn(dataDir);
     const store = this.#store === undefined ? undefined : await statfs(this.#store);
     const before = this.#shortage;
@@ -152,8 +153,10 @@ export class DiskRoom {
     ].find((shortage) => shortage !== undefined);
     this.#shortage = now;
     this.#places = [
-      { place: "disk", free: disk + held, reserve: this.#reserve },
-      ...(store ? [{ place: "store", free: freeOf(store), reserve: reserveIn(store) } as const] : []),
+      { place: "disk", total: totalOf(below), free: disk + held, reserve: this.#reserve },
+      ...(store
+        ? [{ place: "store", total: totalOf(store), free: freeOf(store), reserve: reserveIn(store) } as const]
+        : []),
     ];
     if (disk + held < this.#reserve && disk < this.#reserve / 8) rmSync(this.#ballast, { force: true });
     if (now && !before) {
@@ -230,15 +233,15 @@ function shortageOf(
  * The bytes to keep free in a store: a sixteenth. A small store keeps enough for data that the kernel has accepted but
  * not yet counted as used.
  */
-function reserveIn({ blocks, bsize }: { blocks: number; bsize: number }): number {
-  const size = blocks * bsize;
+function reserveIn(store: { blocks: number; bsize: number }): number {
+  const size = totalOf(store);
   return Math.floor(Math.min(Math.max(size / 16, smallestStoreReserve), size / 4, largestReserve));
 }
 
 /** bytes to keep free on the disk of a data directory when no setting gives the number */
 export function usualReserve(dataDir: string): number {
-  const { blocks, bsize } = statfsSync(dataDir);
-  return Math.min(Math.max(Math.floor((blocks * bsize) / 20), smallestReserve), largestReserve);
+  const size = totalOf(statfsSync(dataDir));
+  return Math.min(Math.max(Math.floor(size / 20), smallestReserve), largestReserve);
 }
 
 /** bytes that the ballast of a data directory holds */
@@ -249,6 +252,10 @@ export function heldIn(dataDir: string): number {
 
 function ballastOf(dataDir: string): string {
   return join(dataDir, "reserve");
+}
+
+function totalOf({ blocks, bsize }: { blocks: number; bsize: number }): number {
+  return blocks * bsize;
 }
 
 function freeOf({ bavail, bsize }: { bavail: number; bsize: number }): number {
