@@ -1,6 +1,7 @@
 /** The dashboard in a real browser, against a real daemon. */
 
 import { readFile } from "node:fs/promises";
+import { cpus } from "node:os";
 import type { Browser, Page, WebSocketRoute } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -89,6 +90,34 @@ test("the list is live, and shows hostile tags as text", async () => {
   await expectHarmless(page);
   expect(complaints).toEqual([]);
   await page.context().close();
+});
+
+test("the overview shows how busy the host is, again and again, to admin keys only", async () => {
+  const { page, complaints } = await signedIn(browser, daemon());
+  await page.goto(`${daemon().url}/ui/overview`);
+  const tile = (title: string) => page.locator(".figures div").filter({ has: page.getByText(title, { exact: true }) });
+  await tile("host processors")
+    .getByText(new RegExp(`^\\d+(\\.\\d)? / ${cpus().length} · load \\d+\\.\\d$`))
+    .waitFor();
+  const { memory } = await client.call("getCapacity");
+  const total = Number((memory.total / 2 ** 30).toFixed(1));
+  await tile("host memory").getByText(`/ ${total} GiB`).waitFor();
+  for (const title of ["host disk", "store"])
+    await tile(title)
+      .getByText(/^[\d.]+ .B \/ [\d.]+ .B$/)
+      .waitFor();
+  // A line needs two measurements.
+  await tile("host processors").locator("polyline").waitFor({ state: "attached" });
+  expect(complaints).toEqual([]);
+
+  const { secret } = await client.call("createKey", { body: { name: "no admin" } });
+  const other = await newPage(browser);
+  await other.page.goto(await signInLink({ ...daemon(), key: secret }));
+  await other.page.goto(`${daemon().url}/ui/overview`);
+  await other.page.locator(".figures").getByText("running", { exact: true }).waitFor();
+  expect(await other.page.getByText("host processors").count()).toBe(0);
+  expect(other.complaints).toEqual([]);
+  await Promise.all([page, other.page].map((each) => each.context().close()));
 });
 
 test("a person makes, uses, copies and deletes a sandbox with the keyboard alone", async () => {

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useAnswer } from "../data/answer.ts";
+import { busyProcessors, capacity } from "../data/capacity.ts";
 import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
 import { refusals } from "../data/refusals.ts";
@@ -10,11 +11,11 @@ import { html } from "../html.ts";
 import { extend } from "../parts/acts.ts";
 import { FirstSandbox } from "../parts/first-sandbox.ts";
 import { Icon } from "../parts/icon.ts";
-import { Bar } from "../parts/meters.ts";
+import { Bar, Spark } from "../parts/meters.ts";
 import { NewSandbox } from "../parts/new-sandbox.ts";
 import { StateMark } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
-import { client, isAdmin } from "../session.ts";
+import { client } from "../session.ts";
 import { clock, date, memory, size, span, visible } from "../text.ts";
 import { sandboxOf } from "./events.ts";
 import { Ends } from "./sandboxes.ts";
@@ -23,7 +24,6 @@ const mostRows = 8;
 /** a session that ends within this time is worth a look, in ms */
 const soon = 15 * 60_000;
 const day = 86_400_000;
-const capacityEvery = 10_000;
 
 export function OverviewPage() {
   const [isAsking, setAsking] = useState(false);
@@ -35,7 +35,7 @@ export function OverviewPage() {
       <button type="button" class="primary gap" data-key="n" onClick=${() => setAsking(true)}>
         <${Icon} name="plus" /> New sandbox <kbd>n</kbd>
       </button></div>
-    <${Amounts} />
+    <${Quota} /><${Host} />
     ${isEmpty ? html`<${FirstSandbox} />` : html`<div class="sections"><${Attention} all=${all} /><${Refused} /><${Latest} /><${Newest} all=${all} /></div>`}
     ${isAsking && html`<${NewSandbox} close=${close} />`}
   </div>`;
@@ -47,41 +47,62 @@ interface Amount {
   limit?: string;
   /** from 0 to 1 */
   part?: number;
+  /** whether little is left; default from 85 % on */
+  isLow?: boolean;
+  /** a word on what the number does not say */
+  more?: string;
+  /** how it was lately, oldest first, and the most that it can be */
+  lately?: { values: readonly number[]; most: number };
 }
 
-/** what the team uses of its quota, and what the host has, as far as this key may know it */
-function Amounts() {
-  const quota = useAnswer(
+/** what the team uses of its quota */
+function Quota() {
+  const { value } = useAnswer(
     "quota",
     (signal) => client.call("getQuota", { signal }),
     ({ type }) => type.startsWith("session."),
-  ).value;
-  const turn = Math.floor(now.value / capacityEvery);
-  const readHost = async (signal: AbortSignal) => (isAdmin() ? client.call("getCapacity", { signal }) : undefined);
-  const host = useAnswer("host", readHost, undefined, turn).value;
-  const amounts: Amount[] = [
-    ...(quota
-      ? [
-          limited("running", quota.use.sandboxes, quota.limits.sandboxes, String),
-          limited("vCPUs", quota.use.vcpus, quota.limits.vcpus, String),
-          limited("memory", quota.use.memory, quota.limits.memory, memory),
-          limited("made in a minute", quota.use.createsPerMinute, quota.limits.createsPerMinute, String),
-        ]
-      : []),
-    ...(host
-      ? [
-          ...(host.disk?.places ?? []).map(({ place, free }) => ({
-            title: place === "disk" ? "free on the disk" : "free in the store",
-            used: size(free),
-          })),
-          { title: "machines in the pool", used: String(host.machines.hot + host.machines.warm) },
-        ]
-      : []),
+  );
+  if (!value) return null;
+  const { use, limits } = value;
+  const amounts = [
+    limited("running", use.sandboxes, limits.sandboxes, String),
+    limited("vCPUs", use.vcpus, limits.vcpus, String),
+    limited("memory", use.memory, limits.memory, memory),
+    limited("made in a minute", use.createsPerMinute, limits.createsPerMinute, String),
   ];
+  return html`<${Amounts} amounts=${amounts} />`;
+}
+
+/** what the whole host uses, with the programs of everybody, if this key may know it */
+function Host() {
+  if (!capacity.value) return null;
+  const { machines, processors, memory: ofHost, disk } = capacity.value;
+  const { busy, count, load } = processors;
+  const amounts: Amount[] = [
+    {
+      ...limited("host processors", busy, count, (value) => String(Number(value.toFixed(1)))),
+      more: `load ${load.toFixed(1)}`,
+      lately: { values: busyProcessors.value, most: count },
+    },
+    limited("host memory", ofHost.total - ofHost.available, ofHost.total, (bytes) =>
+      memory(Math.round(bytes / 2 ** 20)),
+    ),
+    ...(disk?.places ?? []).map(({ place, total, free, reserve }) => ({
+      ...limited(place === "disk" ? "host disk" : "store", total - free, total, size),
+      // Sandboxes cannot grow any more when only the reserve is left.
+      isLow: free < 2 * reserve,
+    })),
+    { title: "machines in the pool", used: String(machines.hot + machines.warm) },
+  ];
+  return html`<${Amounts} amounts=${amounts} />`;
+}
+
+function Amounts({ amounts }: { amounts: readonly Amount[] }) {
   return html`<dl class="figures">${amounts.map(
-    ({ title, used, limit, part }) => html`<div><dt>${title}</dt>
-      <dd>${used}${limit !== undefined && html`<small> / ${limit}</small>`}</dd>
-      ${part !== undefined && html`<${Bar} part=${part} isLow=${part > 0.85} />`}</div>`,
+    ({ title, used, limit, part = 0, isLow = part > 0.85, more, lately }) => html`<div>
+      <dt>${title}${lately && html`<${Spark} ...${lately} />`}</dt>
+      <dd>${used}${limit !== undefined && html`<small> / ${limit}</small>`}${more !== undefined && html`<small> · ${more}</small>`}</dd>
+      ${limit !== undefined && html`<${Bar} part=${part} isLow=${isLow} />`}</div>`,
   )}</dl>`;
 }
 

@@ -1,13 +1,11 @@
 /** The line at the bottom: what runs, what the host has left, and the keys of this page. */
 
-import { useAnswer } from "../data/answer.ts";
-import { now, running } from "../data/live.ts";
+import { capacity } from "../data/capacity.ts";
+import { running } from "../data/live.ts";
 import { html } from "../html.ts";
-import { client, isAdmin } from "../session.ts";
 import { size } from "../text.ts";
 import { keysOn } from "./keys.ts";
 
-const every = 10_000;
 const hints = {
   list: [
     ["j k", "move"],
@@ -27,7 +25,7 @@ const hints = {
 export function Foot({ isSandbox }: { isSandbox: boolean }) {
   return html`<footer class="foot">
     <span>${running.value} running</span>
-    ${isAdmin() && html`<${Host} />`}
+    <${Host} />
     <span class="hints">${
       keysOn.value &&
       hints[isSandbox ? "sandbox" : "list"].map(([key, does]) => html`<span><kbd>${key}</kbd> ${does}</span>`)
@@ -36,10 +34,8 @@ export function Foot({ isSandbox }: { isSandbox: boolean }) {
 }
 
 function Host() {
-  const turn = Math.floor(now.value / every);
-  const { value } = useAnswer("host", (signal) => client.call("getCapacity", { signal }), undefined, turn);
-  if (!value) return null;
-  const { machines, disk } = value;
+  if (!capacity.value) return null;
+  const { machines, disk } = capacity.value;
   const free = disk?.places.map((each) => each.free) ?? [];
   return html`${free.length > 0 && html`<span>disk ${size(Math.min(...free))} free</span>`}
     <span>pool ${machines.hot + machines.warm} ready</span>`;

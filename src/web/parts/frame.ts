@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
+import { watchCapacity } from "../data/capacity.ts";
 import { names, now } from "../data/live.ts";
 import { refusals, watchRefusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
@@ -30,6 +31,7 @@ export function Frame() {
     });
   }, []);
   useEffect(watchRefusals, []);
+  useEffect(watchCapacity, []);
   const [page = "overview", thing] = parts.value;
   const found = pages.find(({ path }) => path === page);
   const title = found?.title ?? "Not found";
