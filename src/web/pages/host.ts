@@ -32,7 +32,7 @@ function Numbers() {
       `${size(reserve)} kept free`,
     ]),
     ["open files", openFiles.now.toLocaleString("en"), `of ${openFiles.most.toLocaleString("en")}`],
-    ["pages of TCP memory", tcpMemory.now.toLocaleString("en"), `of ${tcpMemory.most.toLocaleString("en")}`],
+    ["memory of TCP", size(tcpMemory.now), `of ${size(tcpMemory.most)}`],
   ];
   return html`${disk?.isGrowthStopped && html`<p class="notice problem" role="alert">The disk is almost full, so sandboxes cannot grow.</p>`}
     <dl class="figures">${numbers.map(
