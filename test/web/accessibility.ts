@@ -49,6 +49,7 @@ const dialogs = [
   ["?", "Keys"],
   ["Control+k", "Go to, or do"],
   ["n", "New sandbox"],
+  ["c", "Columns"],
 ] as const;
 
 /** what is wrong with any page or dialog; `looksOf` chooses how each is looked at, by its number */
@@ -98,7 +99,7 @@ async function problemsInPage(rules: string[]): Promise<string[]> {
   };
   const runOnly = rules.length > 0 ? { runOnly: { type: "rule", values: rules } } : {};
   const { violations } = await checker.run(document, { resultTypes: ["violations"], ...runOnly });
-  const lists = [document.documentElement, ...document.querySelectorAll(".connections")];
+  const lists = [document.documentElement, ...document.querySelectorAll(".connections, .rows")];
   const cut = [...document.querySelectorAll(".ph button, .ph a, td button")].filter(
     (each) => each.getBoundingClientRect().right > innerWidth,
   );

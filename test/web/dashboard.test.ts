@@ -10,6 +10,7 @@ import { daemonOfFile } from "../harness/daemon.ts";
 import { looks, problemsOfPages } from "./accessibility.ts";
 import { expectAttacksFail } from "./attacks.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
+import { expectChoosableColumns } from "./columns.ts";
 import { expectReadableOnPhone } from "./phone.ts";
 import { takePictures } from "./pictures.ts";
 import { expectSharedStream } from "./tabs.ts";
@@ -90,6 +91,10 @@ test("the list is live, and shows hostile tags as text", async () => {
   await expectHarmless(page);
   expect(complaints).toEqual([]);
   await page.context().close();
+});
+
+test("the columns of the list can be chosen, and stay chosen in this browser", async () => {
+  await expectChoosableColumns(browser, daemon(), client);
 });
 
 test("the overview shows how busy the host is, again and again, to admin keys only", async () => {

@@ -1,8 +1,11 @@
 /** The list of sandboxes, and the page of one. */
 
 import { signal } from "@preact/signals";
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { activityOf, look, watchActivity } from "../data/activity.ts";
+import { isPhone, shownColumns } from "../data/column-choice.ts";
+import { type ColumnId, leastWidth } from "../data/columns.ts";
 import { everything, now, progress, type Sandbox, sandbox } from "../data/live.ts";
 import { tagsOf } from "../data/query.ts";
 import { refusals } from "../data/refusals.ts";
@@ -22,6 +25,7 @@ import { StateMark } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
 import { commandLine, date, memory, size, span, visible } from "../text.ts";
 
+const ColumnsMenu = Lazy(async () => (await import("../parts/columns-menu.ts")).ColumnsMenu);
 const FirstSandbox = Lazy(async () => (await import("../parts/first-sandbox.ts")).FirstSandbox);
 const SandboxView = Lazy(async () => (await import("../sandbox/sandbox-view.ts")).SandboxView);
 
@@ -77,7 +81,8 @@ function List() {
     ${
       isEmpty
         ? html`<${FirstSandbox} />`
-        : html`<${Rows} kind="list" label="Sandboxes" heads=${heads()} items=${shown} keyOf=${(each: Sandbox) => each.name}
+        : html`<${Rows} kind="list" label="Sandboxes" heads=${heads()} items=${shown}
+            least=${isPhone.value ? 0 : leastWidth(shownColumns.value)} keyOf=${(each: Sandbox) => each.name}
             at=${cursor.value === "" ? undefined : shown.findIndex(({ name }) => name === cursor.value)}
             hovered=${(isHovered: boolean) => {
               held.value = isHovered ? found.value : undefined;
@@ -120,6 +125,8 @@ function Views({ query, create }: { query: string; create: () => void }) {
         html`<button type="button" class="plain" aria-label=${`Forget the view ${visible(title)}`} onClick=${() => removeView(each)}>×</button>`
       }</span>`,
     )}</nav>
+    <button type="button" popovertarget="columns" data-key="c"><${Icon} name="columns" /> <span>Columns</span> <kbd>c</kbd></button>
+    <div id="columns" popover="auto" role="dialog" aria-label="Columns"><${ColumnsMenu} /></div>
     <button type="button" class="primary" data-key="n" onClick=${create}>
       <${Icon} name="plus" /> <span>New sandbox</span> <kbd>n</kbd>
     </button>
@@ -149,26 +156,30 @@ function heads(): Head[] {
   return [
     { title: "Select", column: "c-check", isUnseen: true },
     { title: "Sandbox", column: "c-name", ...by("name") },
-    { title: "Image", column: "c-image", ...by("image") },
-    { title: "Ends in", column: "c-ends", ...by("ends") },
-    { title: "CPU", column: "c-cpu" },
-    { title: "Memory", column: "c-memory", ...by("size") },
-    { title: "Net in / out", column: "c-net num", ...by("net") },
-    { title: "Refused", column: "c-refused num", ...by("refused") },
-    { title: "Last command", column: "c-command" },
-    { title: "Made over", column: "c-made" },
-    { title: "Age", column: "c-age num", ...by("age") },
+    ...shownColumns.value.map(({ id, title, sort, isNumber }) => ({
+      title,
+      column: isNumber ? `c-${id} num` : `c-${id}`,
+      ...(sort && by(sort)),
+    })),
   ];
 }
+
+/** what gives way to the sentence of a sandbox that failed */
+const replaced: Record<"columns" | "lines", readonly ColumnId[]> = {
+  columns: ["ends", "cpu", "memory"],
+  lines: ["ends", "command"],
+};
 
 function Row({ name }: { name: string }) {
   const value = sandbox(name);
   if (!value) return null;
-  const { state, image, runtime, session, totals, createdAt } = value;
+  const { state, session } = value;
   const name_ = visible(name);
   const isChosen = chosen.value.has(name);
-  const failed = (state === "failed" || state === "aborted") && session.endReason !== null;
+  const isFailed = (state === "failed" || state === "aborted") && session.endReason !== null;
   const classes = [isChosen ? "chosen" : "", cursor.value === name ? "cursor" : ""].join(" ").trim();
+  const shown = shownColumns.value.map(({ id }) => id);
+  const gone = isFailed ? shown.filter((id) => replaced[isPhone.value ? "lines" : "columns"].includes(id)) : [];
   return html`<tr data-row class=${classes}>
     <td class="c-check">
       <input type="checkbox" aria-label=${`Select ${name_}`} checked=${isChosen} onChange=${() => toggle(name)} />
@@ -178,31 +189,41 @@ function Row({ name }: { name: string }) {
       <a href=${pathOf("sandboxes", name)}>${name_}</a>
       ${tagsOf(value.tags).map((tag) => html`<span class="tag">${visible(tag)}</span>`)}
     </th>
-    <td class="c-image">${visible(image ?? runtime ?? "default")}</td>
-    ${
-      failed
-        ? html`<td class="c-why" colspan="3">${visible(session.endReason ?? "")}</td>`
-        : html`<td class="c-ends"><${Ends} value=${value} /></td><${Load} value=${value} />`
-    }
-    <td class="c-net num">${size(totals.bytesIn)} / ${size(totals.bytesOut)}</td>
-    <td class="c-refused num"><${Refused} name=${name} /></td>
-    <td class="c-command"><${LastCommand} name=${name} /></td>
-    <td class="c-made quiet">${visible(value.madeBy.wire ?? "")}</td>
-    <td class="c-age num" title=${date(createdAt)}>${span(now.value - createdAt)}</td>
+    ${shown.map((id) => {
+      if (id === gone[0])
+        return html`<td class="c-why" colspan=${gone.length}>${visible(session.endReason ?? "")}</td>`;
+      return !gone.includes(id) && html`<${cells[id]} value=${value} />`;
+    })}
   </tr>`;
 }
 
-/** what it uses now, while it runs and was asked */
-function Load({ value: { name, state, vcpus, memory: limit } }: { value: Sandbox }) {
+const cells: Record<ColumnId, ComponentType<{ value: Sandbox }>> = {
+  image: ({ value: { image, runtime } }) => html`<td class="c-image">${visible(image ?? runtime ?? "default")}</td>`,
+  ends: ({ value }) => html`<td class="c-ends"><${Ends} value=${value} /></td>`,
+  cpu: Cpu,
+  memory: Memory,
+  net: ({ value: { totals } }) => html`<td class="c-net num">${size(totals.bytesIn)} / ${size(totals.bytesOut)}</td>`,
+  refused: ({ value: { name } }) => html`<td class="c-refused num"><${Refused} name=${name} /></td>`,
+  command: ({ value: { name } }) => html`<td class="c-command"><${LastCommand} name=${name} /></td>`,
+  made: ({ value: { madeBy } }) => html`<td class="c-made quiet">${visible(madeBy.wire ?? "")}</td>`,
+  age: ({ value: { createdAt } }) =>
+    html`<td class="c-age num" title=${date(createdAt)}>${span(now.value - createdAt)}</td>`,
+};
+
+function Cpu({ value: { name, state, vcpus } }: { value: Sandbox }) {
   const { load = null, samples = [] } = activityOf(name) ?? {};
-  if (load === null || state !== "running") {
-    return html`<td class="c-cpu"></td><td class="c-memory quiet" title=${`of ${memory(limit)}`}>—</td>`;
-  }
-  const part = load.memory / (limit * 2 ** 20);
+  if (load === null || state !== "running") return html`<td class="c-cpu"></td>`;
   return html`<td class="c-cpu" title=${`${load.processors.toFixed(2)} of ${vcpus} vCPU`}>
-      <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${samples} most=${vcpus} /></span></td>
-    <td class="c-memory" title=${`of ${memory(limit)}`}>
-      <span class="cell2"><span>${size(load.memory)}</span><${Bar} part=${part} isLow=${part > 0.85} /></span></td>`;
+    <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${samples} most=${vcpus} /></span></td>`;
+}
+
+function Memory({ value: { name, state, memory: limit } }: { value: Sandbox }) {
+  const load = activityOf(name)?.load ?? null;
+  const title = `of ${memory(limit)}`;
+  if (load === null || state !== "running") return html`<td class="c-memory quiet" title=${title}>—</td>`;
+  const part = load.memory / (limit * 2 ** 20);
+  return html`<td class="c-memory" title=${title}>
+    <span class="cell2"><span>${size(load.memory)}</span><${Bar} part=${part} isLow=${part > 0.85} /></span></td>`;
 }
 
 /** how often it was refused lately, with the way to the connections */

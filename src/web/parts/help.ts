@@ -16,6 +16,7 @@ const keys: [string, string][] = [
   ["Enter", "open the row"],
   ["t", "terminal"],
   ["n", "new sandbox"],
+  ["c", "columns of the list"],
   ["s", "stop"],
   ["f", "fork"],
   ["p", "snapshot"],

@@ -58,7 +58,7 @@ function pressed(event: KeyboardEvent): void {
     return;
   }
   if (event.metaKey || event.ctrlKey || event.altKey || !keysOn.value) return;
-  if (isIn(event, "input:not([type=checkbox]), textarea, select, [contenteditable], .shell, dialog")) return;
+  if (isIn(event, "input:not([type=checkbox]), textarea, select, [contenteditable], .shell, dialog, [popover]")) return;
   const isSecond = event.timeStamp - wentTo < 1500;
   wentTo = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
   const place = isSecond ? places[event.key] : undefined;

@@ -25,6 +25,8 @@ interface RowsProps<T> {
   seen?: (items: readonly T[]) => void;
   /** a name for styles of this table alone */
   kind?: string;
+  /** pixels below which the table scrolls sideways */
+  least?: number;
   /** called when the pointer enters and leaves the rows */
   hovered?: (isHovered: boolean) => void;
 }
@@ -32,7 +34,18 @@ interface RowsProps<T> {
 /** rows above and below the visible ones */
 const margin = 12;
 
-export function Rows<T>({ label, heads, items, keyOf, row, at, kind = "", seen: tell, hovered }: RowsProps<T>) {
+export function Rows<T>({
+  label,
+  heads,
+  items,
+  keyOf,
+  row,
+  at,
+  kind = "",
+  least = 0,
+  seen: tell,
+  hovered,
+}: RowsProps<T>) {
   const place = useRef<HTMLDivElement>(null);
   const [height, setHeight] = useState(28);
   const [[top, seen], setWindow] = useState<[number, number]>([0, 800]);
@@ -66,7 +79,7 @@ export function Rows<T>({ label, heads, items, keyOf, row, at, kind = "", seen: 
     if (element) setWindow([element.scrollTop, element.clientHeight]);
   };
   return html`<div class=${`rows ${kind}`.trim()} ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label=${label}>
-    <table aria-rowcount=${items.length + 1} onPointerEnter=${() => hovered?.(true)} onPointerLeave=${() => hovered?.(false)}>
+    <table style=${{ minWidth: `${least}px` }} aria-rowcount=${items.length + 1} onPointerEnter=${() => hovered?.(true)} onPointerLeave=${() => hovered?.(false)}>
       <thead><tr>${heads.map((each) => html`<${HeadCell} head=${each} />`)}</tr></thead>
       ${first > 0 && html`<tbody aria-hidden="true"><tr style=${{ height: `${first * height}px` }}></tr></tbody>`}
       <tbody>${shown.map((item) => html`<${Keyed} key=${keyOf(item)}>${row(item)}<//>`)}</tbody>
