@@ -80,6 +80,12 @@ export const hostNeeds = [
   { command: "openssl", package: "openssl", why: "checks our certificates in tests", when: "test" },
   { command: "docker-registry", package: "docker-registry", why: "is pulled from in tests", when: "test" },
   { command: "chromium", package: "chromium", why: "opens the dashboard in tests", when: "test" },
+  {
+    file: "/usr/share/fonts/truetype/dejavu/DejaVuSansMono-Bold.ttf",
+    package: "fonts-dejavu-core",
+    why: "is in the stored pictures of the dashboard",
+    when: "test",
+  },
   { command: "skopeo", package: "skopeo", why: "pushes images to a registry for tests", when: "test" },
   { command: "umoci", package: "umoci", why: "makes images for tests", when: "test" },
   { command: "setcap", package: "libcap2-bin", why: "makes files with capabilities for tests", when: "test" },

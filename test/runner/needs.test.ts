@@ -1,7 +1,7 @@
 /** Tests of the needs that may be missing: a skip for any other reason would hide a failure. */
 
 import { expect, test } from "vitest";
-import { excuses, outOfReach } from "./excuses.ts";
+import { drawsOtherwise, excuses, outOfReach } from "./excuses.ts";
 import { demand, has, needs } from "./needs.ts";
 
 test("a command that does not exist is missing, one that every host has is not", () => {
@@ -25,5 +25,6 @@ test("a test without its feature of the kernel is skipped, for a reason that exc
   expect(reasons).toEqual(["the kernel lacks the file system nosuchfs, the file system nonesuch"]);
   expect(reasons.every(excuses)).toBe(true);
   expect(excuses(outOfReach("PyPI"))).toBe(true);
+  expect(excuses(drawsOtherwise)).toBe(true);
   expect(["", "needs the command curl", "flaky"].some(excuses)).toBe(false);
 });

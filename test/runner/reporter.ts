@@ -60,7 +60,7 @@ function excuseLines(reasons: string[]): string[] {
 /** Not called for a test of a failed file: Vitest itself has reported that. */
 function complaint(test: TestCase): string {
   const reason = reasonOf(test) || "no reason given";
-  const rule = "only a feature of the kernel or an unreachable registry is a reason";
+  const rule = "only a feature of the kernel, an unreachable registry or another browser is a reason";
   return `FAIL ${test.module.relativeModuleId}: ${test.fullName}: skipped (${reason}); ${rule}`;
 }
 

@@ -8,12 +8,13 @@ import type { Undo } from "../harness/harness.ts";
 import { sandkeepCommand } from "../harness/package.ts";
 import { demand } from "../runner/needs.ts";
 
-export async function startBrowser(undo: Undo): Promise<Browser> {
+/** `flags` are further ones of Chromium */
+export async function startBrowser(undo: Undo, flags: readonly string[] = []): Promise<Browser> {
   demand("the command chromium");
   const browser = await chromium.launch({
     executablePath: "/usr/bin/chromium",
     // Tests run as root, and nothing of a browser may leave this machine.
-    args: ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"],
+    args: ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost", ...flags],
   });
   undo.defer(() => browser.close());
   return browser;

@@ -21,8 +21,8 @@ export interface DashboardFiles {
 
 interface Asset {
   type: string;
-  bytes: Buffer;
-  gzipped: Buffer;
+  bytes: Buffer<ArrayBuffer>;
+  gzipped: Buffer<ArrayBuffer>;
 }
 
 /** packages that pages may import: the name in an import, and the file of the package */
