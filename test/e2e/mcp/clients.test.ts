@@ -10,9 +10,9 @@ import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, describe, expect, test } from "vitest";
+import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually, root, tempDir } from "../../harness/harness.ts";
-import { sandkeepCommand } from "../../harness/package.ts";
 import { inspectorOf, toolCall } from "./inspector.ts";
 import {
   call,
@@ -127,7 +127,7 @@ describe("sandkeep mcp", () => {
 
   test("config names the program on PATH, with the key where it is in no file", async () => {
     const bin = await tempDir();
-    await symlink(sandkeepCommand(), join(bin, "sandkeep"));
+    await symlink(launcher, join(bin, "sandkeep"));
     const key = "sk_quoted'key_for_this_test";
     const env = { PATH: `${bin}:${process.env.PATH}`, SANDKEEP_API_KEY: key };
     const { stdout } = await runProgram(
