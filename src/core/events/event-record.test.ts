@@ -4,7 +4,7 @@ import { appendFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { DirectoryLineFiles } from "../../store/line-files.ts";
 import type { Event } from "./event.ts";
@@ -15,6 +15,9 @@ let runs = 0;
 async function fixture(mostBytes?: number) {
   const directory = await tempDir();
   const errors: unknown[] = [];
+  const started: Events[] = [];
+  // One that still writes would make the directory again.
+  onTestFinished(async () => void (await Promise.all(started.map((events) => events.close()))));
   let alive = {};
   /** a new daemon; an earlier one writes no more */
   const start = (boot = "boot1") => {
@@ -24,7 +27,9 @@ async function fixture(mostBytes?: number) {
     const append = files.append.bind(files);
     files.append = async (name, text) => (alive === self ? append(name, text) : undefined);
     const logError = (error: unknown) => void errors.push(error);
-    return new Events({ run: `run${++runs}`, boot, now: () => 7, kept: 3, files, logError });
+    const events = new Events({ run: `run${++runs}`, boot, now: () => 7, kept: 3, files, logError });
+    started.push(events);
+    return events;
   };
   return { start, directory, errors };
 }

@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { DirectoryLineFiles } from "../../store/line-files.ts";
 import type { Context } from "../context.ts";
@@ -10,6 +10,9 @@ import { Samples } from "./samples.ts";
 
 async function fixture() {
   const directory = await tempDir();
+  const started: Samples[] = [];
+  // One that still writes would make the directory again.
+  onTestFinished(async () => void (await Promise.all(started.map((samples) => samples.close()))));
   const clock = { now: 1_000_000 };
   const machines = new Set(["sbx_1", "sbx_2"]);
   let cpuTime = 0;
@@ -26,6 +29,7 @@ async function fixture() {
     } as unknown as Context; // samples use nothing else
     const samples = new Samples(context, { interval: 10, points: 16, atOnce: 20, ended: 10 });
     samples.open();
+    started.push(samples);
     return samples;
   };
   const look = async (samples: Samples, times: number, ms = 10) => {
