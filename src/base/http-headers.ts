@@ -7,6 +7,7 @@ import { STATUS_CODES } from "node:http";
 
 export const hopByHop: readonly string[] = [
   "connection",
+  "http2-settings",
   "keep-alive",
   "proxy-authenticate",
   "proxy-authorization",

@@ -10,6 +10,7 @@ import { request as secureRequest } from "node:https";
 import { isIP } from "node:net";
 import { codeOf } from "../base/error-code.ts";
 import { guardedLookup } from "../base/guarded-lookup.ts";
+import { limitInformational } from "../base/informational-answers.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 import { bytesOf, cidrOf, contains } from "../core/network/cidr.ts";
 import { isPublic } from "../core/network/special-ranges.ts";
@@ -64,6 +65,7 @@ export class HttpWebhookSender implements WebhookSender {
         signal: ends,
         ...(ca.length > 0 && { ca }),
       });
+      limitInformational(sent);
       sent.once("error", (cause) => reject(failure(url, cause, ends.aborted && !signal.aborted ? timeout : undefined)));
       sent.once("response", (response) => {
         // Later errors are errors of the answer's body, which does not matter.

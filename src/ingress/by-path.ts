@@ -24,7 +24,15 @@ export function portPath(url: string | undefined): PortPath | undefined {
 }
 
 /** headers that would reach beyond the path */
-const dropped = ["clear-site-data", "service-worker-allowed", "strict-transport-security", "alt-svc"];
+const dropped = [
+  "clear-site-data",
+  "service-worker-allowed",
+  "strict-transport-security",
+  "alt-svc",
+  "nel",
+  "report-to",
+  "reporting-endpoints",
+];
 const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
 /** the headers of a response, limited to paths below the prefix */

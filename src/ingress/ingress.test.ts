@@ -385,3 +385,27 @@ test("a dialect may refuse a request to a port before it is opened, and keep hea
   for (const name of ["x-key", "x-token"]) expect(seen).not.toHaveProperty(name);
   expect(asked).toEqual(["sb-web", "/run?a=b", "sb-web", "/"]);
 });
+
+test("answers before the answer are passed over, and a program that sends nothing else is given up", async () => {
+  let hints = 16;
+  let isOver = false;
+  const ask = await asking({
+    tcp: (socket) => {
+      socket.on("close", () => {
+        isOver = true;
+      });
+      const hint = () => {
+        while (hints > 0 && !socket.destroyed) {
+          hints--;
+          if (!socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")) return void socket.once("drain", hint);
+        }
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+      };
+      socket.once("data", hint);
+    },
+  });
+  expect(await ask()).toMatchObject({ status: 200, body: "hi" });
+  [hints, isOver] = [Number.POSITIVE_INFINITY, false];
+  expect(await ask()).toMatchObject({ status: 502 });
+  await eventually("the connection to the program is closed", () => isOver);
+});

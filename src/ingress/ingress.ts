@@ -15,6 +15,7 @@ import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
 import { headOf, offersHttp2, pairs } from "../base/http-headers.ts";
+import { limitInformational } from "../base/informational-answers.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
@@ -133,9 +134,12 @@ export function createIngress(options: IngressOptions): Ingress {
       // The body would come over the bare socket, unparsed.
       if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
       const { subdomain, ...place } = destination(request);
+      const { refusal, dropped } = await ready(subdomain, request, place.path);
+      if (refusal) return refuseOn(socket, request, refusalBy(refusal));
       const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forwardUpgrade({ request, socket, head, way, headers: headersFor(request, host, { upgrade: true }), ...place });
+      const headers = headersFor(request, host, { upgrade: true, dropped });
+      forwardUpgrade({ request, socket, head, way, headers, ...place });
     } catch (error) {
       if (isOurFault(error)) logError(error);
       refuseOn(socket, request, refusalOf(error));
@@ -276,12 +280,12 @@ function forward({ request, response, way, headers: sent, domain, path, pause }:
       const headers = responseHeaders(answer, domain);
       const own = path ? confined(headers, path.prefix) : headers;
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", own);
+      // Send the headers at once: an event stream may send nothing more for a long time.
+      response.flushHeaders();
     } catch {
       return giveUp("bad-answer");
     }
-    // Send the headers at once: an event stream may send nothing more for a long time.
-    response.flushHeaders();
-    answer.once("end", () => response.addTrailers(pairs(answer.rawTrailers)));
+    answer.once("end", () => addTrailers(response, answer));
     // A body that was cut short must not look whole, so the client's connection is cut as well.
     pipeline(answer, response, () => undefined);
   });
@@ -308,6 +312,15 @@ function forward({ request, response, way, headers: sent, domain, path, pause }:
   function drain(): void {
     request.unpipe(onward);
     request.resume();
+  }
+}
+
+/** HTTP/2 may refuse what HTTP/1.1 has let through: such an answer is cut off. */
+function addTrailers(response: ServerResponse, { rawTrailers }: IncomingMessage): void {
+  try {
+    response.addTrailers(pairs(rawTrailers));
+  } catch {
+    response.destroy();
   }
 }
 
@@ -351,7 +364,8 @@ function forwardUpgrade({ request, socket, head, way, headers: sent, domain, pat
   let answered = false;
   onward.once("upgrade", (answer, upstream, firstBytes) => {
     answered = true;
-    socket.write(headOf(101, answer.statusMessage ?? "", pairs(upgradeAnswer(answer, domain))));
+    const own = upgradeAnswer(answer, domain);
+    socket.write(headOf(101, answer.statusMessage ?? "", pairs(path ? confined(own, path.prefix) : own)));
     if (firstBytes.length > 0) socket.write(firstBytes);
     if (head.length > 0) upstream.write(head);
     keepAlive(socket);
@@ -377,7 +391,9 @@ function requestOver(
   headers: RawHeaders,
   path: PortPath | undefined,
 ): ClientRequest {
-  return send({ method, path: path?.url ?? url, headers, createConnection: () => way, setHost: false });
+  const onward = send({ method, path: path?.url ?? url, headers, createConnection: () => way, setHost: false });
+  limitInformational(onward);
+  return onward;
 }
 
 /** Notices when the peer of an idle WebSocket or event stream has vanished. */

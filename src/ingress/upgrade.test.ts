@@ -111,3 +111,46 @@ function echoSockets(app: Server): void {
     socket.on("message", (data, isBinary) => socket.send(isBinary ? data : `${req.url} ${data}`, { binary: isBinary }));
   });
 }
+
+test("an upgrade is checked and prepared like any other request, and what it must not see stays behind", async () => {
+  const seen: (string | undefined)[] = [];
+  const { port } = await serving({
+    app: () => undefined,
+    onApp: (app) =>
+      app.on("upgrade", (request, socket) => {
+        seen.push(`${request.headers["x-token"]}`);
+        socket.end("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: own\r\n\r\n");
+      }),
+    ports: {
+      portOf: () => undefined,
+      tokenHeader: "x-other",
+      isToken: () => true,
+      ready: async (_port, { headers }) =>
+        headers["x-token"] === "right"
+          ? { dropped: ["x-token"] }
+          : { refusal: { status: 401, message: "Cannot: the token is wrong" } },
+    },
+  });
+  const upgrade = (token: string) => {
+    const client = connect(port, "127.0.0.1");
+    client.end(`GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: own\r\nX-Token: ${token}\r\n\r\n`);
+    return text(client);
+  };
+  expect(await upgrade("wrong")).toMatch(/^HTTP\/1\.1 401 /);
+  expect(await upgrade("right")).toMatch(/^HTTP\/1\.1 101 /);
+  expect(seen).toEqual(["undefined"]);
+});
+
+test("by path, the answer to an upgrade stays below its path too", async () => {
+  const answer =
+    "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: own\r\nSet-Cookie: a=1; Path=/\r\nNEL: {}\r\n\r\n";
+  const { port } = await serving({
+    app: () => undefined,
+    onApp: (app) => app.on("upgrade", (_request, socket) => socket.end(answer)),
+  });
+  const client = connect(port, "127.0.0.1");
+  client.end("GET /port/sb-web/ws HTTP/1.1\r\nHost: own.test\r\nConnection: Upgrade\r\nUpgrade: own\r\n\r\n");
+  const head = await text(client);
+  expect(head).toContain("Set-Cookie: a=1; Path=/port/sb-web/\r\n");
+  expect(head).not.toMatch(/^NEL:/im);
+});

@@ -113,15 +113,56 @@ export function http1Headers(raw: readonly string[], authority: string | undefin
   ];
 }
 
-/** from what writeHead() takes, a list or an object; HTTP/2 has no headers about the connection */
-function http2Headers(given: unknown): OutgoingHttpHeaders {
+/**
+ * from what writeHead() takes, a list or an object; HTTP/2 has no headers about the connection, and a header that may
+ * have one value only keeps its first, as clients of HTTP/1.1 read it
+ */
+export function http2Headers(given: unknown): OutgoingHttpHeaders {
   const list: [string, unknown][] = Array.isArray(given) ? pairs(given) : Object.entries(Object(given));
-  const headers: Record<string, string[]> = {};
+  const headers = new Map<string, string[]>();
   for (const [name, value] of list) {
     const key = name.toLowerCase();
-    if (!hopByHop.includes(key)) headers[key] = [...(headers[key] ?? []), ...[value].flat().map(String)];
+    const values = [value].flat().map(String);
+    if (hopByHop.includes(key)) continue;
+    headers.set(key, [...(headers.get(key) ?? []), ...values].slice(0, ofOneValue.has(key) ? 1 : undefined));
   }
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, values]) => [name, values.length > 1 ? values : values[0]]),
-  );
+  return Object.fromEntries([...headers].map(([name, values]) => [name, values.length > 1 ? values : values[0]]));
 }
+
+/** headers of which Node's HTTP/2 refuses a second value */
+const ofOneValue = new Set([
+  "access-control-allow-credentials",
+  "access-control-max-age",
+  "access-control-request-method",
+  "age",
+  "authorization",
+  "content-encoding",
+  "content-language",
+  "content-length",
+  "content-location",
+  "content-md5",
+  "content-range",
+  "content-type",
+  "date",
+  "dnt",
+  "etag",
+  "expires",
+  "from",
+  "host",
+  "if-match",
+  "if-modified-since",
+  "if-none-match",
+  "if-range",
+  "if-unmodified-since",
+  "last-modified",
+  "location",
+  "max-forwards",
+  "proxy-authorization",
+  "range",
+  "referer",
+  "retry-after",
+  "tk",
+  "upgrade-insecure-requests",
+  "user-agent",
+  "x-content-type-options",
+]);

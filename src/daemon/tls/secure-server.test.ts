@@ -18,6 +18,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { type CertificateFiles, certificateFor } from "../../../test/harness/certificate.ts";
 import { eventually } from "../../../test/harness/harness.ts";
 import { frame } from "../../../test/harness/http2-frame.ts";
+import { pairs } from "../../base/http-headers.ts";
 import { tlsIdentityOf } from "../../config/tls-settings.ts";
 import { closeServer } from "../listening.ts";
 import { CertificateWatch } from "./certificate-watch.ts";
@@ -311,3 +312,20 @@ async function rawHttp2(secure: Secure): Promise<TLSSocket> {
   socket.write(frame(4, 0, 0, Buffer.alloc(0)));
   return socket;
 }
+
+test("headers that only HTTP/1.1 lets through leave an answer over HTTP/2 as it is, and never throw", async () => {
+  const secure = await serve((_incoming, response) => {
+    const headers = ["ETag", "a", "ETag", "b", "HTTP2-Settings", "x", "constructor", "c", "X-Two", "1", "X-Two", "2"];
+    response.writeHead(200, "OK", headers);
+    response.flushHeaders();
+    const trailers = ["HTTP2-Settings", "a", "constructor", "d", "ETag", "e", "ETag", "f"];
+    response.addTrailers(pairs(trailers));
+    response.end("hi");
+  });
+  const stream = http2(secure).request({ ":path": "/" });
+  const [answer, trailers] = [once(stream, "response"), once(stream, "trailers")];
+  const [headers] = await answer;
+  expect({ ...headers }).toMatchObject({ ":status": 200, etag: "a", constructor: "c", "x-two": "1, 2" });
+  expect(await text(stream)).toBe("hi");
+  expect({ ...(await trailers)[0] }).toMatchObject({ constructor: "d", etag: "e" });
+});

@@ -9,6 +9,7 @@ import { request as secureRequest } from "node:https";
 import { isIP } from "node:net";
 import { codeOf } from "../../../base/error-code.ts";
 import { guardedLookup } from "../../../base/guarded-lookup.ts";
+import { limitInformational } from "../../../base/informational-answers.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { isPublic } from "../../../core/network/special-ranges.ts";
 
@@ -56,6 +57,7 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
       ...(signal && { signal }),
       ...(isSecure && roots && { ca: roots }),
     });
+    limitInformational(asked);
     const failed = (cause: Error) => reject(failure(url, cause, signal));
     asked.once("error", failed);
     let begun: IncomingMessage | undefined;

@@ -241,6 +241,13 @@ test("a pull from a stalled or very slow registry fails, and other pulls go on m
   expect(await refusal(pull(at, slow, { patience: { ...patience, idle: 100 } }))).toMatch(
     /^timeout: .*sent nothing for 0.1 s/,
   );
+  // One that never ends with what comes before an answer.
+  slow.before = (_, response) => {
+    for (let hints = 0; hints < 100; hints++) response.writeEarlyHints({ link: "</a>; rel=preload" });
+    return true;
+  };
+  const hinted = ask({ url: new URL(`http://${slow.host}/`), mayBePrivate: true, patience });
+  expect(await refusal(hinted)).toMatch(/^unavailable: .*more than 16 informational answers/);
   // An answer that has begun is a download that may be continued.
   slow.before = (_, response) => response.writeHead(200, { "content-length": 10 }).write("half");
   const begun = await ask({
