@@ -72,6 +72,7 @@ struct search {
   size_t fixup_count;
 };
 
+static int limit_core_files(void);
 static size_t build_ranges(struct range *ranges);
 static void put_search(struct search *s, size_t low, size_t high);
 
@@ -79,15 +80,25 @@ int seccomp_install(const struct seccomp_pass *pass, unsigned options, int *list
   static struct sock_filter program[SECCOMP_ROOM];
   size_t length = seccomp_build(program, SECCOMP_ROOM, pass, options);
   if (!length) return E2BIG;
-  /* not 0: a limit of 1 is what the kernel takes as "do not start the helper"; one byte is too short for a file, too */
-  struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
-  if (setrlimit(RLIMIT_CORE, &one)) return errno;
+  int error = limit_core_files();
+  if (error) return error;
   struct sock_fprog filter = {.len = (unsigned short)length, .filter = program};
   /* once the agent has heard of a call, only death takes the caller away from it: signals would ask again and again */
   unsigned flags = pass ? SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV : 0;
   int result = (int)syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
   if (pass && result >= 0) *listener = result;
   return result < 0 ? errno : 0;
+}
+
+/*
+ * not 0: a limit of 1 is what the kernel takes as "do not start the helper"; one byte is too short for a file, too. Where it
+ * is 0 and may not be raised, there is no helper: launch.c has made sure of that.
+ */
+static int limit_core_files(void) {
+  struct rlimit limit = {.rlim_cur = 1, .rlim_max = 1};
+  if (setrlimit(RLIMIT_CORE, &limit) == 0) return 0;
+  int error = errno;
+  return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max == 0 ? 0 : error;
 }
 
 size_t seccomp_build(struct sock_filter *instructions, size_t room, const struct seccomp_pass *pass, unsigned options) {

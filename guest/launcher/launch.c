@@ -369,6 +369,29 @@ static void set_limits(void) {
   }
 }
 
+/* whether the kernel hands core files to a program of the host */
+static int has_core_helper(void) {
+  char first = 0;
+  int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t length = read(fd, &first, 1);
+  close(fd);
+  return length == 1 && first == '|';
+}
+
+/*
+ * Sandboxes set their limit of core files to 1, for which the kernel starts no helper; for 0 it does. sudo and service
+ * managers may have left a limit of 0, which is raised here, if at all: no process of a sandbox can.
+ */
+static int allow_core_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_CORE, &limit) || limit.rlim_max > 0) return 0;
+  limit.rlim_max = 1;
+  if (setrlimit(RLIMIT_CORE, &limit) == 0) return 0;
+  int error = errno;
+  return has_core_helper() ? error : 0;
+}
+
 static int fail(const char *what, int error) {
   fprintf(stderr, "sandkeep-guest: cannot launch: %s: %s\n", what, strerror(error));
   return 1;
@@ -378,7 +401,9 @@ int launch_main(const char *run, char *const egress[]) {
   static struct source listener, children;
   umask(077);
   set_limits();
-  int error = make_folders(run);
+  int error = allow_core_limit();
+  if (error) return fail("raising the limit of core files from 0 to 1", error);
+  error = make_folders(run);
   if (error) return fail("its folder", error);
   error = lock_folder(run);
   if (error) return fail("another launcher is there", error);

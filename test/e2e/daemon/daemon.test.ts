@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile, startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root } from "../../harness/harness.ts";
 import { expectNothingLeft } from "../../harness/linux-host.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
 import { startPostgres } from "../../harness/postgres.ts";
 import { credentials, fetchTo, pauseTagged, raw, sdks } from "../clients.ts";
 
@@ -53,6 +54,17 @@ test("a first start without a key makes one that only its owner can read", async
   expect((await raw(fresh, "GET", "/v2/user", { key })).status).toBe(200);
   const stored = ["sandkeep.db", "sandkeep.db-wal"].map((name) => readFileSync(join(fresh.dataDir, name), "latin1"));
   expect(stored.join("")).not.toContain(key);
+});
+
+test("where no program may write core files, as sudo and service managers may set it, sandboxes start all the same", async () => {
+  await using undo = new AsyncDisposableStack();
+  // A limit that was lowered like this can be raised by root only, and not inside of a sandbox.
+  const command = ["sh", "-c", 'ulimit -c 0; exec "$0" serve', sandkeepCommand()] as [string, ...string[]];
+  const limited = await startDaemon(undo, {}, { command, fromNothing: false });
+  const sandbox = await Sandbox.create({ ...credentials(limited), fetch: fetchTo(limited) });
+  const done = await sandbox.runCommand("sh", ["-c", "ulimit -Hc"]);
+  expect([done.exitCode, await done.stdout()]).toEqual([0, "0\n"]);
+  await sandbox.delete();
 });
 
 test("a missing default image is refused at the start, with a sentence", async () => {
