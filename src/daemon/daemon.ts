@@ -409,7 +409,7 @@ async function listen(
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";
-  const requests: RequestLog = { log, level, now: () => performance.now(), redact, addressOf: clientAddress };
+  const requests: RequestLog = { log, level, now: () => performance.now(), addressOf: clientAddress };
   const listener: RequestListener = (request, response) => {
     if (tls && isPlain(request)) answerPlain(request, response, publicUrl());
     else if (namesTwoHosts(request)) answerTwoHosts(response);

@@ -5,7 +5,7 @@ import type { About, Seal } from "../core/context.ts";
 import { messageOf } from "../core/model/errors.ts";
 import { createLog, type Log } from "./log.ts";
 import { Redaction } from "./redaction.ts";
-import { currentScope } from "./request-scope.ts";
+import { currentScope, currentSecrets } from "./request-scope.ts";
 
 const redaction = new Redaction();
 
@@ -20,7 +20,7 @@ export function openLog(config: Config): Log {
   const credentials = egressProxy?.authorization?.replace(/^Basic /, "");
   const decoded = credentials === undefined ? [] : Buffer.from(credentials, "base64").toString().split(/:(.*)/s);
   const secrets = [apiKey, databaseUrl, password, password && decodeURIComponent(password), credentials, decoded[1]];
-  for (const secret of [...secrets, ...Object.values(sandboxEnv)]) if (secret !== undefined) redact(secret);
+  for (const secret of [...secrets, ...Object.values(sandboxEnv)]) if (secret !== undefined) redaction.keep(secret);
   return log;
 }
 
@@ -64,5 +64,5 @@ export function logError(error: unknown, about: About = {}): void {
 
 function logWith({ logFormat: format, logLevel: level }: Pick<Config, "logFormat" | "logLevel">): Log {
   const write = (line: string) => void process.stderr.write(line);
-  return createLog({ format, level, redaction, scope: currentScope, write });
+  return createLog({ format, level, redaction, scope: currentScope, secrets: currentSecrets, write });
 }

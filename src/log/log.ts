@@ -17,10 +17,12 @@ export interface LogOptions {
   redaction: Pick<Redaction, "line">;
   /** fields of the current context, such as the request */
   scope: () => object;
+  /** secrets of the current context, such as the key of the request; default none */
+  secrets?: () => readonly string[];
   write: (line: string) => void;
 }
 
-export function createLog({ format, level, redaction, scope, write }: LogOptions): Log {
+export function createLog({ format, level, redaction, scope, secrets = () => [], write }: LogOptions): Log {
   const show = format === "pretty" ? (line: string) => write(pretty(line)) : write;
   return pino(
     {
@@ -32,7 +34,7 @@ export function createLog({ format, level, redaction, scope, write }: LogOptions
       mixin: () => ({ ...scope() }),
       serializers: { err: printError },
     },
-    { write: (line: string) => show(redaction.line(line)) },
+    { write: (line: string) => show(redaction.line(line, secrets())) },
   );
 }
 

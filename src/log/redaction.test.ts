@@ -76,4 +76,29 @@ describe("what was told to it", () => {
     for (let i = 0; i < 5000; i++) redaction.add(`secret ${i}!`);
     expect(redaction.text("secret 0! secret 4999!")).toBe("secret 0! [redacted]");
   });
+
+  test("is kept if it is a secret of the settings, whatever comes after it", () => {
+    const redaction = new Redaction();
+    redaction.keep("password-of-settings");
+    for (let i = 0; i < 5000; i++) redaction.add(`secret ${i}!`);
+    expect(redaction.text("password-of-settings")).toBe("[redacted]");
+  });
+
+  test("has few forms, however many lines it has, and long ones push out others", () => {
+    const redaction = new Redaction();
+    redaction.add("an-early-secret");
+    const lines = Array.from({ length: 6500 }, (_, n) => `line ${n} of a long text`);
+    redaction.add(lines.join("\n"));
+    expect(redaction.text("an-early-secret")).toBe("[redacted]");
+    expect(redaction.text(`${lines[0]}, ${lines[6000]}`)).toBe(`[redacted], ${lines[6000]}`);
+    for (let i = 0; i < 80; i++) redaction.add(`${i}`.padEnd(60_000, "x"));
+    expect(redaction.text("an-early-secret")).toBe("an-early-secret");
+  });
+
+  test("of one request is hidden in its own lines only: anyone may send any text as a key", () => {
+    const redaction = new Redaction();
+    const line = `${JSON.stringify({ msg: "the key is wrong-key-1" })}\n`;
+    expect(redaction.line(line, ["wrong-key-1"])).toBe(`${JSON.stringify({ msg: "the key is [redacted]" })}\n`);
+    expect(redaction.line(line)).toBe(line);
+  });
 });

@@ -3,15 +3,13 @@
  * are registered here, and patterns find texts that look like secrets (keys, tokens, credentials in URLs).
  */
 
-import { keepLast } from "../base/bounded-map.ts";
-
-/**
- * how many registered secrets are kept, the newest ones, and the minimum length of one: shorter texts appear in every
- * sentence
- */
-const mostSecrets = 2000;
+/** how many forms of callers' secrets are kept, and of how many characters together: the newest ones */
+const most = { forms: 2000, characters: 4 << 20 };
+/** the texts of one secret that have forms: it, and its lines. A longer text does not get into a line */
+const mostTexts = 32;
+const longest = 64 << 10;
+/** the minimum length of a text, as shorter ones appear in every sentence, and of a line, such as one of a private key */
 const shortest = 6;
-/** the minimum length of a line of a multi-line secret, such as a private key */
 const shortestLine = 16;
 
 const removed = "[redacted]";
@@ -33,43 +31,62 @@ const patterns: [RegExp, string][] = [
 
 export class Redaction {
   #newest: string | undefined;
-  /** each with its forms */
+  /** forms of secrets that stay */
+  readonly #settings = new Set<string>();
+  /** of callers, each with its forms */
   readonly #secrets = new Map<string, readonly string[]>();
+  readonly #kept = { forms: 0, characters: 0 };
 
-  /** from now on no line shows it */
+  /** from now on no line shows it, until many others have come */
   readonly add = (secret: string): void => {
-    // Most requests have the key of the request before them.
+    // Most commands have the variables of the command before them.
     if (secret === this.#newest) return;
     this.#newest = secret;
     const forms = this.#secrets.get(secret) ?? formsOf(secret);
     if (forms.length === 0) return;
-    this.#secrets.delete(secret);
+    if (this.#secrets.delete(secret)) this.#count(forms, -1);
     this.#secrets.set(secret, forms);
-    keepLast(this.#secrets, mostSecrets);
+    this.#count(forms, 1);
+    for (const [oldest, its] of this.#secrets) {
+      if (this.#kept.forms <= most.forms && this.#kept.characters <= most.characters) break;
+      this.#secrets.delete(oldest);
+      this.#count(its, -1);
+    }
   };
 
-  /** a line of JSON without secrets in its texts */
-  readonly line = (json: string): string => {
-    if (this.text(json) === json) return json;
+  /** no line shows it, as long as this process runs: a secret of the settings */
+  readonly keep = (secret: string): void => {
+    for (const form of formsOf(secret)) this.#settings.add(form);
+  };
+
+  /** a line of JSON without secrets in its texts; `own` are further ones, of the request that it is about */
+  readonly line = (json: string, own: readonly string[] = []): string => {
+    if (this.text(json, own) === json) return json;
     // Text by text, so that a secret which looks like JSON cannot break the line.
     const clean = (key: string, value: unknown) =>
-      typeof value === "string" && key !== "level" && key !== "time" ? this.text(value) : value;
+      typeof value === "string" && key !== "level" && key !== "time" ? this.text(value, own) : value;
     return `${JSON.stringify(JSON.parse(json, clean))}\n`;
   };
 
-  text(text: string): string {
-    const found = [...this.#secrets.values()].flat().filter((secret) => text.includes(secret));
+  text(text: string, own: readonly string[] = []): string {
+    const forms = [...this.#settings, ...[...this.#secrets.values()].flat(), ...own.flatMap(formsOf)];
+    const found = forms.filter((secret) => text.includes(secret));
     // The longest first: one may be the beginning of another.
     const known = found.sort((a, b) => b.length - a.length);
     const without = known.reduce((left, secret) => left.replaceAll(secret, removed), text);
     return patterns.reduce((left, [pattern, stays]) => left.replace(pattern, stays), without);
   }
+
+  #count(forms: readonly string[], sign: 1 | -1): void {
+    this.#kept.forms += sign * forms.length;
+    this.#kept.characters += sign * forms.reduce((sum, form) => sum + form.length, 0);
+  }
 }
 
 /** the plain text and its long lines, and their forms inside JSON and URLs */
 function formsOf(secret: string): string[] {
-  const lines = secret.split("\n").filter((line) => line !== secret && line.length >= shortestLine);
-  const texts = [secret, ...lines].filter((text) => text.length >= shortest);
+  const lines = secret.split("\n", mostTexts).filter((line) => line !== secret && line.length >= shortestLine);
+  const texts = [secret, ...lines].filter((text) => text.length >= shortest && text.length <= longest);
   return [...new Set(texts.flatMap((text) => [text, JSON.stringify(text).slice(1, -1), encoded(text)]))];
 }
 

@@ -16,11 +16,13 @@ interface Scope extends About {
 }
 
 const isCredential = remembered((header: string) => /^(authorization|x-api-key|cookie)$|\btoken$/.test(header));
-/** of one request: one with many would push out those of others */
+/** of one request */
 const mostCredentials = 8;
 
 interface Current {
   scope: Scope;
+  /** what it proves its caller with, true or not: none of its lines shows that, and lines of others need not hide it */
+  secrets: readonly string[];
   wire?: string;
   /** not the request itself: what a request started, such as a machine, may live long after it */
   address: string;
@@ -31,6 +33,11 @@ const currents = new AsyncLocalStorage<Current>();
 /** the fields of the request that is under way; none outside of one */
 export function currentScope(): Scope {
   return currents.getStore()?.scope ?? {};
+}
+
+/** the secrets of the request that is under way; none outside of one */
+export function currentSecrets(): readonly string[] {
+  return currents.getStore()?.secrets ?? [];
 }
 
 /** adds to the request that is under way */
@@ -57,7 +64,7 @@ export function inUpgrade(
   request: IncomingMessage,
   work: () => void,
 ): void {
-  currents.run({ scope: {}, address: addressOf(request) }, work);
+  currents.run({ scope: {}, secrets: credentialsOf(request), address: addressOf(request) }, work);
 }
 
 export interface RequestLog {
@@ -68,25 +75,18 @@ export interface RequestLog {
   now: () => number;
   /** the client's IP address */
   addressOf: (request: IncomingMessage) => string;
-  /** called with the secrets that a request proves its caller with */
-  redact: (secret: string) => void;
 }
 
 /** runs the work of a request in its own scope, with headers for its answer, and logs its line when that has ended */
 export function inRequest(
-  { log, level, now, redact, addressOf }: RequestLog,
+  { log, level, now, addressOf }: RequestLog,
   request: IncomingMessage,
   response: ServerResponse,
   work: (request: IncomingMessage, response: ServerResponse, headers: Record<string, string>) => void,
 ): void {
   const id = `r-${randomText(12)}`;
   const scope: Scope = { request: id };
-  let credentials = 0;
-  for (const name in request.headers) {
-    if (!isCredential(name) || ++credentials > mostCredentials) continue;
-    const value = request.headers[name];
-    if (typeof value === "string") redact(value.replace(/^\w+ /, ""));
-  }
+  const current: Current = { scope, secrets: credentialsOf(request), address: addressOf(request) };
   if (log.isLevelEnabled(level)) {
     const began = now();
     response.once("close", () => {
@@ -96,8 +96,19 @@ export function inRequest(
       const ms = Math.round((now() - began) * 10) / 10;
       const { method } = request;
       const { statusCode: status } = response;
-      log[level]({ ...scope, method, path, status, ms, ...ended }, `${method} ${path} ${status} in ${ms} ms`);
+      const line = { ...scope, method, path, status, ms, ...ended };
+      currents.run(current, () => log[level](line, `${method} ${path} ${status} in ${ms} ms`));
     });
   }
-  currents.run({ scope, address: addressOf(request) }, work, request, response, { "x-request-id": id });
+  currents.run(current, work, request, response, { "x-request-id": id });
+}
+
+function credentialsOf({ headers }: IncomingMessage): string[] {
+  const found: string[] = [];
+  for (const name in headers) {
+    const value = headers[name];
+    if (typeof value !== "string" || !isCredential(name)) continue;
+    if (found.push(value.replace(/^\w+ /, "")) >= mostCredentials) break;
+  }
+  return found;
 }

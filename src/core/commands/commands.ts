@@ -94,8 +94,10 @@ export class Commands {
 
   /** resolves when the program runs and its record is stored */
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
-    for (const value of Object.values(spec.env ?? {})) this.#context.redact?.(value);
-    return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
+    return this.#sessions.use(caller, sessionId, (running) => {
+      for (const value of Object.values(spec.env ?? {})) this.#context.redact?.(value);
+      return this.#run(running, spec);
+    });
   }
 
   async get(caller: Caller, sessionId: string, id: string): Promise<Command> {
