@@ -10,7 +10,7 @@
  * as they are, because errors show them.
  */
 
-import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { build, transform } from "esbuild";
 
@@ -83,9 +83,12 @@ function licenses(files: string[]): string {
 
 function licenseOf(path: string): string {
   const { name, version, license } = JSON.parse(readFileSync(join(root, path, "package.json"), "utf8"));
-  const [file] = globSync("{LICENSE,LICENCE,license,licence}*", { cwd: join(root, path) });
+  const names = readdirSync(join(root, path));
+  // Some packages have it at the end of their README.
+  const file = names.find((each) => /^licen[cs]e/i.test(each)) ?? names.find((each) => /^readme/i.test(each));
   const text = file === undefined ? "" : readFileSync(join(root, path, file), "utf8").trim();
-  return [`${name} ${version} (${license})`, text].filter((part) => part !== "").join("\n\n");
+  if (!/licen[cs]e|copyright/i.test(text)) throw new Error(`Cannot bundle "${name}": it has no text of its license`);
+  return `${name} ${version} (${license})\n\n${text}`;
 }
 
 if (import.meta.main) {

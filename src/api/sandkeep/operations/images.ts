@@ -9,6 +9,7 @@ import { policyOfText } from "../../../core/network/policy-text.ts";
 import type { BuildContext } from "../../../core/ports/image-builds.ts";
 import { bodyBytes, byteBody, jsonOf, parsed } from "../../kit/http.ts";
 import { ndjson } from "../../kit/live.ts";
+import { loadedLater } from "../../kit/loaded-later.ts";
 import { errorLine } from "../errors.ts";
 import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { imageResource, printImage } from "../resources/image.ts";
@@ -56,6 +57,9 @@ const patience = 15_000;
 
 const platform = `linux/${arch() === "arm64" ? "arm64" : "amd64"}`;
 
+/** Many daemons never build, and need no memory for the reader of Dockerfiles. */
+const dockerfiles = loadedLater(() => import("../../kit/dockerfile/dockerfile.ts"));
+
 export function imageOperations({ core, logError }: Dialect) {
   return [
     operation({
@@ -76,8 +80,7 @@ export function imageOperations({ core, logError }: Dialect) {
         const left = new AbortController();
         const build = await started(context, async () => {
           const text = await dockerfileIn(context, query.file, { apart: query.apart });
-          // Many daemons never build, and need no memory for the reader of Dockerfiles.
-          const { readDockerfile } = await import("../../kit/dockerfile/dockerfile.ts");
+          const { readDockerfile } = await dockerfiles();
           const file = readDockerfile(text, { buildArgs: args, target, platform });
           const lines = await core.builds.build(owner, {
             name,

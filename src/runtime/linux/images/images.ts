@@ -103,7 +103,8 @@ export class ImageStore implements Images {
       throw new SandkeepError("invalid", `Cannot name an image of the team "${image.owner}": that is no team`);
     }
     const key = imageKey(image);
-    const digest = digestOf(image);
+    // As it is read again: in the file's order of fields.
+    const digest = digestOf(imageFile.parse({ ...image, version: "" }));
     const version = digest.slice(0, versionLength);
     const base = image.base ?? (await this.get(`${key}@${version}`))?.base;
     const record: ImageRecord = { ...image, version, digest, ...(base !== undefined && { base }) };
