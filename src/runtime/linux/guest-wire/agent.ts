@@ -53,6 +53,8 @@ export class Agent {
   #channel: Channel | undefined;
   /** set while its machine is frozen: why nothing can be asked */
   #paused: SandkeepError | undefined;
+  /** events that have come while it is asked which commands run */
+  #early: Frame[] | undefined;
   /** a connection that a frozen agent has not accepted, and that closes when the agent dies */
   #sentinel: Socket | undefined;
   #closing = false;
@@ -327,8 +329,22 @@ export class Agent {
     return this.#channel.request(type, payload);
   }
 
-  /** what runs now; of what ran before the connection was made, the journal tells the end */
+  /**
+   * what runs now; of what ran before the connection was made, the journal tells the end. Events that come with the answer
+   * are about commands that it names, and wait until those are known
+   */
   async #learn(channel: Channel): Promise<void> {
+    const early: Frame[] = [];
+    this.#early = early;
+    try {
+      await this.#learnCommands(channel);
+    } finally {
+      if (this.#early === early) this.#early = undefined;
+    }
+    for (const frame of early) this.#event(frame);
+  }
+
+  async #learnCommands(channel: Channel): Promise<void> {
     const answer = await channel.request(Type.commands);
     const alive = new Set<string>();
     for (let count = answer.u32(); count > 0; count--) {
@@ -355,6 +371,7 @@ export class Agent {
   }
 
   #event(frame: Frame): void {
+    if (this.#early) return void this.#early.push(frame);
     const r = new FrameReader(frame.payload);
     const process = this.#running.get(r.str());
     if (!process) return;
