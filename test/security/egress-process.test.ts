@@ -2,13 +2,14 @@
 
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { daemonOfFile } from "../harness/daemon.ts";
 import { compileGuest } from "../harness/guest-program.ts";
-import { eventually, root, tempDir } from "../harness/harness.ts";
+import { eventually, tempDir } from "../harness/harness.ts";
 import { processesOf } from "../harness/linux-host.ts";
+import { egressCommand } from "../harness/package.ts";
 
 const run = promisify(execFile);
 const daemon = daemonOfFile();
@@ -59,11 +60,14 @@ test("has no descriptor of a folder or of the host, except its error log", async
 });
 
 describe("with its credentials, in its root", () => {
+  /** the folder of its program */
+  const code = dirname(egressCommand()[1] ?? "");
+
   test("only Node, its libraries, our code and its own logs are visible of the host", async () => {
     const seen = await inside(`console.log(JSON.stringify([fs.readdirSync("/"), fs.readdirSync("/etc")]))`);
     const [top, etc] = JSON.parse(seen);
     const node = readlinkSync(`/proc/${daemon().pid}/exe`);
-    const own = [root, node, daemon().dataDir].map((path) => path.split("/")[1]);
+    const own = [code, node, daemon().dataDir].map((path) => path.split("/")[1]);
     expect(top.filter((name: string) => !/^(dev|etc|usr|lib\d*)$/.test(name)).toSorted()).toEqual(
       [...new Set(own.filter((name) => name !== "usr"))].toSorted(),
     );
@@ -90,7 +94,7 @@ describe("with its credentials, in its root", () => {
   });
 
   test("only logs of machines can be written", async () => {
-    for (const path of ["/x", "/usr/lib/x", join(root, "src/x"), join(root, "package.json"), "/dev/x"]) {
+    for (const path of ["/x", "/usr/lib/x", join(code, "x"), join(code, "../package.json"), "/dev/x"]) {
       expect(await inside(attempt(`fs.writeFileSync(${JSON.stringify(path)}, "")`)), path).toMatch(
         /^(EROFS|EACCES|EPERM)$/,
       );

@@ -11,7 +11,7 @@ from pipe_kernel import BashKernel, JavaScriptKernel
 
 ALIASES = {"js": "javascript", "ts": "typescript", "py": "python", "python3": "python", "sh": "bash"}
 #: seconds that code may go on after an interrupt, before its kernel is started again
-INTERRUPT_PATIENCE = 5
+INTERRUPT_PATIENCE = 10
 
 
 class Refusal(Exception):
