@@ -74,6 +74,12 @@ test("colours are for terminals only, unless they are unwanted", () => {
   expect(paperOf({ isTTY: false } as NodeJS.WriteStream, {})).toEqual({ colours: false });
 });
 
+test("nothing is cut on a terminal whose size is unknown", () => {
+  const paper = paperOf({ isTTY: true, columns: 0 } as NodeJS.WriteStream, { NO_COLOR: "1" });
+  const row = ["a-long-name", "x".repeat(200)];
+  expect(table(["NAME", "PROGRAM"], [row], paper)[1]).toBe(row.join("  "));
+});
+
 test("durations are brief", () => {
   const s = 1000;
   expect([0, 99 * s, 100 * s, 5999 * s, 6000 * s, 172_800 * s, -5].map(briefly)).toEqual([

@@ -9,7 +9,7 @@ import { plain } from "./plain.ts";
 
 /** What a table is printed on. */
 export interface Paper {
-  /** width of the terminal; undefined if the output is not one, and nothing is cut */
+  /** width of the terminal; undefined if it is unknown or the output is not one, and nothing is cut */
   columns?: number | undefined;
   colours: boolean;
 }
@@ -23,7 +23,8 @@ const narrowest = 6;
 
 export function paperOf(output: NodeJS.WriteStream, environment: NodeJS.ProcessEnv): Paper {
   if (!output.isTTY) return { colours: false };
-  return { columns: output.columns, colours: !environment.NO_COLOR && environment.TERM !== "dumb" };
+  // A terminal that was never given a size says 0.
+  return { columns: output.columns || undefined, colours: !environment.NO_COLOR && environment.TERM !== "dumb" };
 }
 
 /** prints a table on standard output */
