@@ -56,6 +56,7 @@ interface Attachment {
   caller: Caller;
   session: string;
   command: string;
+  /** offset that the client asks for; may be beyond the end */
   from: number;
 }
 
@@ -112,7 +113,7 @@ export class Terminals {
 
   async #attach(connection: WebSocket, attachment: Attachment): Promise<void> {
     const { core, logError } = this.#dialect;
-    const { caller, session, command, from } = attachment;
+    const { caller, session, command } = attachment;
     const gone = new AbortController();
     connection.on("error", () => connection.terminate());
     connection.on("close", () => gone.abort());
@@ -124,9 +125,11 @@ export class Terminals {
     });
     try {
       let next = -1;
+      // Without a machine the end is not known.
+      const end = (await core.commands.process(caller, session, command))?.end ?? attachment.from;
+      const from = Math.min(attachment.from, end);
       const options = { from, signal: gone.signal };
-      const end = (await core.commands.process(caller, session, command))?.end ?? from;
-      connection.send(JSON.stringify({ type: "attached", offset: from, end: Math.max(end, from) }));
+      connection.send(JSON.stringify({ type: "attached", offset: from, end }));
       for await (const { offset, data, dropped = 0 } of await core.commands.output(caller, session, command, options)) {
         if (gone.signal.aborted) return;
         if (dropped > 0) connection.send(JSON.stringify({ type: "dropped", bytes: dropped }));

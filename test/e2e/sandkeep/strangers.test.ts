@@ -148,8 +148,11 @@ test("nonsense on a terminal's WebSocket ends that connection and nothing else",
     await expect(attached(daemon().key, query)).rejects.toThrow("refused");
   }
   await using last = await attached();
+  await using beyond = await attached(daemon().key, "from=99999999999");
   last.socket.send(Buffer.from("echo $((6*7))\n"));
-  await expect.poll(last.output).toContain("42");
+  for (const one of [last, beyond]) await expect.poll(one.output).toContain("42");
+  const [{ offset, end }] = beyond.messages() as [{ offset: number; end: number }];
+  expect([offset, end <= last.output().length]).toEqual([end, true]);
 });
 
 const attached = (key = daemon().key, query = "from=0") =>
