@@ -66,7 +66,7 @@ export function filesystemMethods(service: Service): Record<string, Method> {
       }),
     GetWatcherEvents: (call) =>
       unary(call.request, messages.watcher, report, async ({ watcherId }) => ({
-        events: watchers.events(call.session.id, watcherId),
+        events: await watchers.events(call.session.id, watcherId),
       })),
     RemoveWatcher: (call) =>
       unary(call.request, messages.watcher, report, async ({ watcherId }) => {

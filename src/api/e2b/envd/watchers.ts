@@ -1,17 +1,24 @@
 /** Watchers that buffer changes until a client polls for them, for clients without streams. */
 
 import { randomBytes } from "node:crypto";
+import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Service } from "../../kit/dialect.ts";
 import { ConnectError, connectErrorOf } from "./connect.ts";
 
+/** resolves once a watch is in place, to the changes from then on until the signal aborts */
+type Begin = (signal: AbortSignal) => Promise<AsyncIterable<object>>;
+
 interface Watcher {
   sessionId: string;
+  begin: Begin;
   events: object[];
   /** characters of the buffered events */
   length: number;
-  /** number of dropped changes */
-  lost: number;
-  /** why the watch ended */
+  /** reads on; set while the buffer is full */
+  resume: (() => void) | undefined;
+  /** whether the watch ended because changes came faster than they were read */
+  isOverrun: boolean;
+  /** why the watch ended for good */
   failure: ConnectError | undefined;
   usedAt: number;
   end: AbortController;
@@ -19,7 +26,7 @@ interface Watcher {
 
 /** most watchers of one sandbox; each is a process inside it */
 const mostWatchers = 64;
-/** most characters of buffered changes, as JSON */
+/** characters of buffered changes, as JSON, from which on no more are read */
 const longestEvents = 1 << 20;
 /** how long an unused watcher is kept, in ms */
 const longestIdle = 60 * 60_000;
@@ -34,8 +41,7 @@ export class Watchers {
     this.#service = service;
   }
 
-  /** `begin` resolves once the watch is in place, to the changes from then on until the signal aborts */
-  async create(sessionId: string, begin: (signal: AbortSignal) => Promise<AsyncIterable<object>>): Promise<string> {
+  async create(sessionId: string, begin: Begin): Promise<string> {
     this.#sweep();
     const beginning = this.#beginning.get(sessionId) ?? 0;
     const there = [...this.#all.values()].filter((watcher) => watcher.sessionId === sessionId).length;
@@ -47,7 +53,8 @@ export class Watchers {
       const end = new AbortController();
       const events = await begin(end.signal);
       const usedAt = this.#service.clock();
-      const watcher: Watcher = { sessionId, events: [], length: 0, lost: 0, failure: undefined, usedAt, end };
+      const state = { events: [], length: 0, resume: undefined, isOverrun: false, failure: undefined };
+      const watcher: Watcher = { sessionId, begin, ...state, usedAt, end };
       const id = `w${randomBytes(12).toString("hex")}`;
       this.#all.set(id, watcher);
       void collect(watcher, events);
@@ -59,22 +66,27 @@ export class Watchers {
     }
   }
 
-  /** events since the last call */
-  events(sessionId: string, id: string): object[] {
+  /** events since the last call; where some are missing in between, one call fails and says so */
+  async events(sessionId: string, id: string): Promise<object[]> {
     const watcher = this.#find(sessionId, id);
     watcher.usedAt = this.#service.clock();
-    const { events, lost } = watcher;
-    if (events.length === 0 && watcher.failure) throw watcher.failure;
-    Object.assign(watcher, { events: [], length: 0, lost: 0 });
-    if (lost === 0) return events;
-    throw new ConnectError(
-      "resource_exhausted",
-      `Cannot return all changes: ${lost} were lost, because they were not read in time`,
-    );
+    const { events } = watcher;
+    Object.assign(watcher, { events: [], length: 0 });
+    watcher.resume?.();
+    if (events.length > 0) return events;
+    if (watcher.isOverrun) {
+      watcher.isOverrun = false;
+      // Before the answer: what the client does after it is seen again.
+      await beginAgain(watcher);
+      const why = "some were lost, because they were not read in time";
+      throw new ConnectError("resource_exhausted", `Cannot return all changes: ${why}`);
+    }
+    if (watcher.failure) throw watcher.failure;
+    return events;
   }
 
   remove(sessionId: string, id: string): void {
-    this.#find(sessionId, id).end.abort();
+    stop(this.#find(sessionId, id));
     this.#all.delete(id);
   }
 
@@ -87,24 +99,50 @@ export class Watchers {
 
   #sweep(): void {
     const now = this.#service.clock();
-    for (const [id, { usedAt, end }] of this.#all) {
-      if (now - usedAt < longestIdle) continue;
-      end.abort();
+    for (const [id, watcher] of this.#all) {
+      if (now - watcher.usedAt < longestIdle) continue;
+      stop(watcher);
       this.#all.delete(id);
     }
+  }
+}
+
+function stop(watcher: Watcher): void {
+  watcher.end.abort();
+  watcher.resume?.();
+}
+
+async function beginAgain(watcher: Watcher): Promise<void> {
+  try {
+    void collect(watcher, await watcher.begin(watcher.end.signal));
+  } catch (error) {
+    watcher.failure = connectErrorOf(error);
   }
 }
 
 async function collect(watcher: Watcher, events: AsyncIterable<object>): Promise<void> {
   try {
     for await (const event of events) {
+      watcher.events.push(event);
       watcher.length += JSON.stringify(event).length;
-      if (watcher.length < longestEvents) watcher.events.push(event);
-      else watcher.lost++;
+      // Changes that are not read cost the daemon nothing: they wait inside the sandbox, as far as its kernel has room.
+      if (watcher.length >= longestEvents) await polled(watcher);
     }
     watcher.failure = new ConnectError("not_found", "the directory that was watched is gone");
   } catch (error) {
     // An abort ends the watch without an error. Any other error goes to the client's next poll.
-    watcher.failure = connectErrorOf(error);
+    if (isSandkeepError(error, "limit")) watcher.isOverrun = true;
+    else watcher.failure = connectErrorOf(error);
   }
+}
+
+/** resolves at the next poll, or when the watcher is removed */
+function polled(watcher: Watcher): Promise<void> {
+  return new Promise((resolve) => {
+    watcher.resume = () => {
+      watcher.resume = undefined;
+      resolve();
+    };
+    if (watcher.end.signal.aborted) watcher.resume();
+  });
 }

@@ -1,11 +1,13 @@
 /** Watching files, against the guest's real file code. */
 
+import { spawn } from "node:child_process";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { all, refusal, useFileGuest } from "../../../../test/harness/file-guest.ts";
 import { eventually, tempDir } from "../../../../test/harness/harness.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
+import { batch } from "./file-watch.ts";
 import { filesOver } from "./files.ts";
 
 const guest = useFileGuest();
@@ -108,6 +110,27 @@ describe("watch", () => {
     const kinds = (await all(changes)).map((change) => change.kind);
     expect(kinds[0]).toBe("written");
     expect(kinds.at(-1)).toBe("removed");
+  });
+
+  test("a storm of changes leaves the event loop its turns, however many watch", async () => {
+    const directory = await tempDir();
+    await fs.writeFile(join(directory, "x"), "");
+    const watches = await Promise.all(Array.from({ length: 8 }, () => watching(directory, true)));
+    let [before, most, isOver] = [0, 0, false];
+    const turn = () => {
+      const all = watches.reduce((sum, { seen }) => sum + seen.length, 0);
+      most = Math.max(most, all - before);
+      before = all;
+      if (!isOver) setImmediate(turn);
+    };
+    turn();
+    const renames = 'for (let i = 0; i < 2000; i++) { fs.renameSync("x", "y"); fs.renameSync("y", "x"); }';
+    spawn(process.execPath, ["-e", renames], { cwd: directory });
+    await Promise.all(watches.map(({ seen }) => eventually("4000 changes", () => seen.length === 4000)));
+    isOver = true;
+    // Each watch has its first batch without a turn.
+    expect(most).toBeLessThanOrEqual((watches.length + 4) * batch);
+    expect(watches[0]?.seen.slice(-2)).toEqual(["moved /x -> /y", "moved /y -> /x"]);
   });
 
   test("a path that cannot be watched gives an error before any change", async () => {

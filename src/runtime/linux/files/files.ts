@@ -7,17 +7,26 @@ import { posix } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGzip } from "node:zlib";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
-import type { FileChange, FileInfo, FileOwner, Files, WriteOptions } from "../../../core/ports/runtime.ts";
+import type { FileInfo, FileOwner, Files, WriteOptions } from "../../../core/ports/runtime.ts";
 import { infoOf } from "./file-entry.ts";
 import type { FileSession } from "./file-session.ts";
+import { watch } from "./file-watch.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
 
 /** opens a connection: as the user of these files, or as root in the same sandbox */
 export type OpenSession = (as: "user" | "root") => Promise<FileSession>;
 
-/** the operations of `Files`, each over its own connection; `explained` rewords errors for callers */
-export function filesOver(open: OpenSession, explained: (error: unknown) => unknown = (error) => error): Files {
+interface FilesOptions {
+  /** rewords errors for callers */
+  explained?: (error: unknown) => unknown;
+  /** the machine, which all its watches share turns with; by default these files alone do */
+  machine?: object;
+}
+
+/** the operations of `Files`, each over its own connection */
+export function filesOver(open: OpenSession, options: FilesOptions = {}): Files {
+  const { explained = (error) => error, machine = open } = options;
   async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
     const session = await open(as);
     try {
@@ -57,7 +66,7 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
     remove: (path, options) => once((session) => session.remove(path, options)),
     chmod: (path, mode) => once((session) => session.chmod(path, mode)),
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
-    watch: async (path, options) => watch(await open("user"), path, options),
+    watch: async (path, options) => watch(await open("user"), machine, path, options),
     async extract(directory, tar, options) {
       const { owner: whose, mode, as, attributes = false } = options ?? {};
       if (whose !== undefined) {
@@ -226,40 +235,5 @@ async function makeParents(session: FileSession, path: string, owner?: FileOwner
   for (const directory of missing) {
     const isMade = await session.mkdir(directory, { recursive: true });
     if (owner && isMade) await session.chown(directory, owner.uid, owner.gid, { follow: false });
-  }
-}
-
-async function watch(
-  session: FileSession,
-  path: string,
-  options: { recursive?: boolean; signal?: AbortSignal } = {},
-): Promise<AsyncIterable<FileChange>> {
-  const { signal } = options;
-  const close = () => session.close();
-  signal?.addEventListener("abort", close);
-  try {
-    signal?.throwIfAborted();
-    return untilAborted(session, await session.watch(path, options), signal, close);
-  } catch (error) {
-    signal?.removeEventListener("abort", close);
-    session.close();
-    throw error;
-  }
-}
-
-/** the changes up to the abort, which ends them without an error */
-async function* untilAborted(
-  session: FileSession,
-  changes: AsyncIterable<FileChange>,
-  signal: AbortSignal | undefined,
-  close: () => void,
-): AsyncGenerator<FileChange> {
-  try {
-    yield* changes;
-  } catch (error) {
-    if (!signal?.aborted) throw error;
-  } finally {
-    signal?.removeEventListener("abort", close);
-    session.close();
   }
 }

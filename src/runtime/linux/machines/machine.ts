@@ -131,7 +131,7 @@ export class LinuxMachine implements Machine {
         this.#mustRun("use files");
         return this.#agent.files(as === "root" ? as : user);
       },
-      (error) => storeError(this.#components, error, "use files"),
+      { explained: (error) => storeError(this.#components, error, "use files"), machine: this },
     );
     return {
       ...files,
