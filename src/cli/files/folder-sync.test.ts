@@ -1,6 +1,18 @@
 /** Tests of the changes of a folder that come back from a sandbox: what is written, and what hostile ones cannot do. */
 
-import { chmod, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -33,6 +45,28 @@ test("only what differs is written, and what was deleted goes", async () => {
   expect((await stat(join(to, "src/mode"))).mode & 0o777).toBe(0o755);
   expect((await stat(join(to, "src/same"))).mtimeMs).toBe(mtimeMs);
   expect(await readFile(join(to, "new/file"), "utf8")).toBe("new");
+});
+
+test("a file keeps its holes, and one of the same size that differs is written", async () => {
+  const [from, to] = [await folder(), await folder()];
+  for (const [place, byte] of [
+    [from, 1],
+    [to, 2],
+  ] as const) {
+    await using file = await open(join(place, "sparse"), "w", 0o644);
+    await file.write(Buffer.of(byte), 0, 1, (32 << 20) - 1);
+  }
+  expect(await applyChanges(from, to, ["sparse"])).toEqual({ written: 1, removed: 0, skipped: [] });
+  expect((await readFile(join(to, "sparse"))).at(-1)).toBe(1);
+  expect((await stat(join(to, "sparse"))).blocks * 512).toBeLessThan(1 << 20);
+  expect(await applyChanges(from, to, ["sparse"])).toEqual({ written: 0, removed: 0, skipped: [] });
+});
+
+test("an abort brings nothing more back", async () => {
+  const [from, to] = [await folder(), await folder()];
+  await writeFile(join(from, "new"), "new");
+  await expect(applyChanges(from, to, [], AbortSignal.abort())).rejects.toThrow(/abort/);
+  expect(await readdir(to)).toEqual([]);
 });
 
 test("nothing is written through a symlink, into .git, or over files that were not copied in", async () => {

@@ -8,12 +8,11 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import {
   chmod,
-  copyFile,
   lstat,
   mkdir,
   mkdtemp,
+  open,
   readdir,
-  readFile,
   readlink,
   rename,
   rm,
@@ -22,7 +21,7 @@ import {
   unlink,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
@@ -30,6 +29,7 @@ import type { CommandContext } from "../command.ts";
 import { metered } from "../print/meter.ts";
 import { packDirectory } from "./pack.ts";
 import type { RemoteFiles } from "./remote-files.ts";
+import { requireRoom, writeSparse } from "./sparse-file.ts";
 import { unpack } from "./unpack.ts";
 
 export interface Folder {
@@ -62,31 +62,39 @@ export async function copyIn({ local, remote }: Folder, files: RemoteFiles, cont
   return tree;
 }
 
-/** brings the changes of a folder back; `before` is what was copied in */
+/** brings the changes of a folder back; `before` is what was copied in. An abort ends it between two files, with an error */
 export async function bringBack(
   { local, remote }: Folder,
   before: Iterable<string>,
-  files: RemoteFiles,
+  files: Pick<RemoteFiles, "pack">,
+  signal?: AbortSignal,
 ): Promise<Changes> {
   const staging = await mkdtemp(join(tmpdir(), "sandkeep-sync-"));
   try {
-    await unpack(await files.pack(remote), staging);
-    return await applyChanges(staging, local, before);
+    await unpack(await files.pack(remote, signal), staging);
+    return await applyChanges(staging, local, before, signal);
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
 }
 
 /** makes a directory like another one, except for files that were not there `before` */
-export async function applyChanges(from: string, to: string, before: Iterable<string>): Promise<Changes> {
+export async function applyChanges(
+  from: string,
+  to: string,
+  before: Iterable<string>,
+  signal?: AbortSignal,
+): Promise<Changes> {
   const [source, target] = [byteString(from), byteString(to)];
   const wanted = await treeOf(source);
+  signal?.throwIfAborted();
   const changes: Changes = { written: 0, removed: 0, skipped: [] };
   const own = (path: string) => path.split("/").includes(".git");
   const gone = [...before].filter((path) => !wanted.has(path) && !own(path));
   for (const path of gone.reverse()) if (await removed(join(target, path))) changes.removed++;
   let skipped = "";
   for (const [path, facts] of wanted) {
+    signal?.throwIfAborted();
     if (own(path) || (skipped !== "" && path.startsWith(`${skipped}/`))) continue;
     const place = join(target, path);
     if (await isSame(join(source, path), facts, place)) continue;
@@ -120,8 +128,26 @@ async function isSame(source: string, facts: Stats, place: string): Promise<bool
       (await readlink(bytesOf(source), "latin1")) === (await readlink(bytesOf(place), "latin1"))
     );
   if (!there.isFile() || there.size !== facts.size || (there.mode & 0o777) !== (facts.mode & 0o777)) return false;
-  return (await readFile(bytesOf(source))).equals(await readFile(bytesOf(place)));
+  return hasSameContent(source, place);
 }
+
+/** whether two files of the same size are equal; either may be larger than memory */
+async function hasSameContent(one: string, other: string): Promise<boolean> {
+  await using mine = await open(bytesOf(one));
+  await using theirs = await open(bytesOf(other));
+  const [a, b] = [Buffer.alloc(pieceLength), Buffer.alloc(pieceLength)];
+  for (let at = 0; ; ) {
+    const { bytesRead } = await mine.read(a, 0, a.length, at);
+    if (bytesRead === 0) return true;
+    const read = await theirs.read(b, 0, bytesRead, at);
+    // A short read says that it has become shorter.
+    if (read.bytesRead < bytesRead || a.compare(b, 0, bytesRead, 0, bytesRead) !== 0) return false;
+    at += bytesRead;
+  }
+}
+
+/** bytes that are compared at once */
+const pieceLength = 256 << 10;
 
 /** false if a directory with other files is in the way */
 async function replaced(source: string, facts: Stats, place: string): Promise<boolean> {
@@ -138,8 +164,11 @@ async function replaced(source: string, facts: Stats, place: string): Promise<bo
   try {
     if (facts.isSymbolicLink()) await symlink(await readlink(bytesOf(source), "buffer"), draft);
     else {
-      await copyFile(bytesOf(source), draft);
-      await chmod(draft, facts.mode & 0o777);
+      await requireRoom(dirname(place), { name: place, size: facts.size });
+      await using from = await open(bytesOf(source));
+      await using to = await open(draft, "wx", 0o600);
+      await writeSparse(to, from.createReadStream({ autoClose: false }));
+      await to.chmod(facts.mode & 0o777);
     }
     await rename(draft, bytesOf(place));
   } finally {

@@ -49,8 +49,10 @@ export class RemoteFiles {
     await this.#daemon.ask(this.#what, this.#daemon.client.call("writeFile", { ...this.#place(path), bytes }));
   }
 
-  async pack(path: string): Promise<AsyncIterable<Uint8Array>> {
-    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", this.#place(path)));
+  /** the bytes of a tar; an abort ends them with an error */
+  async pack(path: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const input = { ...this.#place(path), ...(signal && { signal }) };
+    const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", input));
     return body ?? ReadableStream.from([]);
   }
 

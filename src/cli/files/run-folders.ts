@@ -34,9 +34,9 @@ export class Folders {
     for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files, context)).keys()];
   }
 
-  async bringBack(sandbox: string, { warn }: CommandContext): Promise<void> {
+  async bringBack(sandbox: string, { warn }: CommandContext, signal: AbortSignal): Promise<void> {
     for (const { folder, before } of this.#folders) {
-      const { written, removed, skipped } = await bringBack(folder, before, this.#files).catch((cause) => {
+      const { written, removed, skipped } = await bringBack(folder, before, this.#files, signal).catch((cause) => {
         const why = cause instanceof Error ? cause.message : cause;
         const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
         throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);

@@ -1,6 +1,6 @@
 /** Tests of archives of a sandbox that are unpacked on this host: the files, and what hostile ones cannot do. */
 
-import { chmod, mkdtemp, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -49,6 +49,37 @@ test("files, modes, symlinks and names that are no text come out as they went in
   expect(await readlink(join(to, "latest"))).toBe("bin/run");
   expect(await readFile(join(to, "same"), "utf8")).toBe("#!/bin/sh\n");
   expect(await readFile(Buffer.concat([Buffer.from(`${to}/caf`), Buffer.from([0xe9])]), "utf8")).toBe("x");
+});
+
+test("zeros are holes here, and every other byte is where it was", async () => {
+  const [to, length] = [await folder(), 32 << 20];
+  const content = Buffer.alloc(length);
+  for (const at of [0, 4095, 4096, 10_000_000, length - 70_000]) content[at] = 7;
+  const chunks = async function* () {
+    // Pieces that begin and end in the middle of a block.
+    for (let at = 0; at < length; at += 100_001) yield content.subarray(at, at + 100_001);
+  };
+  const tar = new TarWriter();
+  const bytes = async function* () {
+    yield* tar.member({ name: "sparse", type: "file", size: length }, chunks());
+    yield* tar.end();
+  };
+  await unpack(bytes(), to);
+  expect((await readFile(join(to, "sparse"))).equals(content)).toBe(true);
+  expect((await stat(join(to, "sparse"))).blocks * 512).toBeLessThan(1 << 20);
+});
+
+test("a file that does not fit on the disk is refused before its content is read", async () => {
+  const to = await folder();
+  let read = 0;
+  const tar = new TarWriter();
+  const zeros = async function* () {
+    for (; read < 10 << 20; read += 1 << 20) yield Buffer.alloc(1 << 20);
+  };
+  const member = tar.member({ name: "big", type: "file", size: 2 ** 47 }, zeros());
+  await expect(unpack(member, to)).rejects.toThrow(/^Cannot write "big": it has 140\.7 TB, and the disk of ".+" has /);
+  expect(read).toBeLessThan(5 << 20);
+  expect(await readdir(to)).toEqual([]);
 });
 
 test("nothing is written outside of the directory", async () => {

@@ -5,11 +5,12 @@
 
 import { constants } from "node:fs";
 import { chmod, link, lstat, mkdir, open, symlink, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
 import { type ReadMember, readTar } from "../../base/tar/reader.ts";
 import { CliError } from "../errors.ts";
+import { requireRoom, writeSparse } from "./sparse-file.ts";
 
 /** returns how many members were left out, as they are neither files, directories nor links */
 export async function unpack(tar: AsyncIterable<Uint8Array>, directory: string): Promise<number> {
@@ -47,9 +48,10 @@ async function write(member: ReadMember, path: string, root: string): Promise<bo
   }
   if (type !== "file") return false;
   await removeFile(path);
+  await requireRoom(dirname(path), member);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   await using file = await open(bytesOf(path), flags, 0o600);
-  for await (const chunk of member.contents()) await file.writeFile(chunk);
+  await writeSparse(file, member.contents());
   await file.chmod(mode & 0o777);
   await file.utimes(modifiedAt / 1000, modifiedAt / 1000);
   return true;

@@ -1,6 +1,6 @@
 /** Tests of how the words of `sandkeep cp` and `sandkeep events` are read and shown, and of where cp writes. */
 
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -26,6 +26,27 @@ const context = {
   write: async () => undefined,
   now: () => 0,
 };
+
+test("a file keeps its holes, and is refused if it does not fit", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const zeros = async function* () {
+    for (let at = 0; at < 32; at++) yield Buffer.alloc(1 << 20);
+  };
+  const remote = (size: number) =>
+    ({
+      absolute: (path: string) => path,
+      find: async () => ({ type: "file", targetType: null, mode: 0o640, size }),
+      read: async () => zeros(),
+    }) as unknown as RemoteFiles; // only what a download uses
+  const copy = (size: number, to: string) => download({ path: "/big" }, { path: to }, remote(size), context);
+  const place = await copy(32 << 20, folder);
+  const { size, blocks, mode } = await stat(place);
+  expect([size, blocks, mode & 0o777]).toEqual([32 << 20, 0, 0o640]);
+  await expect(copy(2 ** 47, join(folder, "other"))).rejects.toThrow(/^Cannot write ".+other": it has 140\.7 TB, and /);
+  expect(await readdir(folder)).toEqual(["big"]);
+  await copy(2 ** 47, "/dev/null");
+});
 
 test("a symlink that an earlier copy left in the target is not followed", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));

@@ -1,10 +1,8 @@
 /** `sandkeep cp`: copies files and directories between this host and a sandbox. */
 
-import { constants, createWriteStream } from "node:fs";
-import { lstat, realpath, stat } from "node:fs/promises";
-import { basename, join, posix } from "node:path";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { constants } from "node:fs";
+import { lstat, open, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join, posix } from "node:path";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
@@ -13,6 +11,7 @@ import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
+import { requireRoom, writeSparse } from "../files/sparse-file.ts";
 import { unpack } from "../files/unpack.ts";
 import { metered } from "../print/meter.ts";
 import { plainJson } from "../print/plain.ts";
@@ -159,13 +158,21 @@ export async function download(
     if (leftOut > 0) warn(`Left out ${leftOut} that are neither files, directories nor links`);
     return place;
   }
+  const there = await lstat(place).catch(() => undefined);
+  // A pipe or a device takes any number of bytes.
+  if (!there || there.isFile())
+    await requireRoom(
+      byteString(dirname(place)),
+      { name: byteString(place), size: file.size },
+      (there?.blocks ?? 0) * 512,
+    );
   const bytes = metered(await remote.read(source), { what, of: file.size }, context);
-  // The types know only names of flags, and none of those refuses a symlink.
-  const flags = (constants.O_WRONLY |
-    constants.O_CREAT |
-    constants.O_TRUNC |
-    constants.O_NOFOLLOW) as unknown as string;
-  await pipeline(Readable.from(bytes), createWriteStream(place, { mode: file.mode & 0o777, flags })).catch((cause) => {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
+  const write = async () => {
+    await using target = await open(place, flags, file.mode & 0o777);
+    await writeSparse(target, bytes);
+  };
+  await write().catch((cause) => {
     throw codeOf(cause) === "ELOOP" ? symlinkAt(place) : new CliError(`Cannot write "${place}": ${cause.message}`);
   });
   return place;

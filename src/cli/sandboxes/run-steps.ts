@@ -25,12 +25,39 @@ export async function stepByStep(daemon: Daemon, wanted: Wanted, context: Comman
     if (sync) {
       // Its changes are nowhere else.
       isKept = true;
-      await folders.bringBack(name, context);
+      const stopped = await untilSignal((signal) => folders.bringBack(name, context, signal), context.signals);
       isKept = keep;
+      if (stopped !== undefined) {
+        context.warn("Not all changes were brought back");
+        return stopped;
+      }
     }
     return code;
   } finally {
     if (!isKept) await remove(daemon, name, context);
+  }
+}
+
+/** the exit code for a signal that ended the work early, which has then deleted what it made; undefined if it is done */
+async function untilSignal(
+  work: (signal: AbortSignal) => Promise<void>,
+  signals: NodeJS.EventEmitter,
+): Promise<number | undefined> {
+  const abort = new AbortController();
+  let code: number | undefined;
+  const listener = (name: keyof typeof exitCodes) => {
+    code = exitCodes[name];
+    abort.abort();
+  };
+  for (const name of Object.keys(exitCodes)) signals.on(name, listener);
+  try {
+    await work(abort.signal);
+    return undefined;
+  } catch (error) {
+    if (code === undefined) throw error;
+    return code;
+  } finally {
+    for (const name of Object.keys(exitCodes)) signals.off(name, listener);
   }
 }
 

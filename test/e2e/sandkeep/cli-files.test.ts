@@ -1,6 +1,6 @@
 /** Files, snapshots, ports and events of sandboxes on the command line, against one daemon. */
 
-import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -114,6 +114,28 @@ test("run -v copies a folder in, and --sync brings its changes back", async () =
   expect(await readFile(join(project, "src/b"), "utf8")).toBe("b\n");
   expect((await cli.run(["rm", "-f", "lost"])).stdout).toBe("lost\n");
   expect((await cli.run(["run", "-v", "/none", "--", "true"])).stderr).toMatch(/"\/none" is not a directory/);
+});
+
+test("a sparse file does not fill the disk, and a signal deletes what came back of it", async () => {
+  const [project, staging] = [join(folder, "sparse"), join(folder, "staging")];
+  for (const path of [project, staging]) await mkdir(path);
+  const run = (size: string) =>
+    `TMPDIR=${staging} "$0" run --name sparse -v ${project}:/work --sync -- truncate -s ${size} big`;
+  expect(await cli.shell(run("100T"))).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/Cannot write "big": it has 110 TB, and .+ free\nhint: the sandbox "sparse" stays/),
+  });
+  expect(await readdir(staging)).toEqual([]);
+  expect((await cli.run(["rm", "-f", "sparse"])).stdout).toBe("sparse\n");
+  const begun = `until [ -e ${staging}/*/big ]; do sleep 0.01; done`;
+  const ended = await cli.shell(`${run("4G")} & ${begun}; kill -TERM $!; wait $!; echo $?`);
+  expect(ended).toEqual({ code: 0, stdout: "143\n", stderr: "sandkeep: Not all changes were brought back\n" });
+  expect(await readdir(staging)).toEqual([]);
+  expect(await readdir(project)).toEqual([]);
+  expect((await cli.run(["rm", "-f", "sparse"])).stderr).toMatch(/"sparse"/);
+  expect(await cli.shell(run("64M"))).toMatchObject({ code: 0 });
+  const { size, blocks } = await stat(join(project, "big"));
+  expect([size, blocks]).toEqual([64 << 20, 0]);
 });
 
 test("a sandbox is kept, forked and brought back", async () => {
