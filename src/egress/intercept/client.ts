@@ -30,6 +30,8 @@ export interface Sending {
   end(trailers: Header[]): void;
   /** gives up, with a code of HTTP/2 */
   abort(code: number): void;
+  /** gives up, and closes the connection to a server that would not stop sending otherwise */
+  disconnect(): void;
 }
 
 export interface Listener {

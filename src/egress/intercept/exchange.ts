@@ -19,13 +19,14 @@ import {
   seenOf,
 } from "./decision.ts";
 import { endToEnd, type Header, valuesOf, without } from "./headers.ts";
+import { newInterim, tooManyInterim } from "./interim.ts";
 import { Unreachable, type Upstream, unsendable } from "./upstream.ts";
 
 /** Where the program's answer goes. */
 export interface Answering {
   /** whether its head has been sent */
   readonly begun: boolean;
-  /** 1xx */
+  /** 1xx; hints for a program that does not read what was sent before are left out */
   inform(status: number, headers: Header[]): void;
   /** throws when this head cannot be sent */
   begin(status: number, reason: string, headers: Header[]): Writable;
@@ -99,9 +100,19 @@ function begin(context: ConnectionContext, incoming: Incoming, answering: Answer
   }
 
   function pass(client: Client, request: Outgoing): void {
+    const interim = newInterim(share);
+    let flooded = false;
     const sending = client.send(request, {
-      inform: (status, headers) => inform(status, endToEnd(headers)),
-      answer: (answer) => passBack(answer, sending.abort),
+      inform(status, headers) {
+        const within = interim.take(headers);
+        if (flooded) return;
+        if (within) return inform(status, endToEnd(headers));
+        flooded = true;
+        sending.disconnect();
+        fail(tooManyInterim(context.host));
+      },
+      // It may have come with those that were too many.
+      answer: (answer) => void (flooded || passBack(answer, sending.abort)),
       failed: (error, code) => fail(error, code),
     });
     if (!request.hasBody) {

@@ -87,6 +87,7 @@ function sending(onward: ClientRequest, { hasBody }: Outgoing, listener: Listene
       onward.end();
     },
     abort: () => void onward.destroy(),
+    disconnect: () => void onward.destroy(),
   };
 }
 

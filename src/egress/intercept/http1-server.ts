@@ -109,7 +109,7 @@ function answeringOn(
       if (status === 100) {
         if (waiting) response.writeContinue();
         waiting = false;
-      } else if (request.httpVersion !== "1.0") {
+      } else if (request.httpVersion !== "1.0" && !response.socket?.writableNeedDrain) {
         response.writeInformation(status, headers.flat());
       }
     },

@@ -97,6 +97,7 @@ function sending(stream: ClientHttp2Stream, listener: Listener): Sending {
       stream.end();
     },
     abort: (code) => stream.close(code),
+    disconnect: () => stream.session?.destroy(),
   };
 }
 

@@ -21,6 +21,8 @@ const window = 256 << 10;
 /** bytes of all its requests; programs are near, so they need not be many */
 const mostRoom = 1 << 20;
 const mostHeaders = 1_000;
+/** frames that wait for a program to read, from which on it gets no hints */
+const mostQueued = mostStreams;
 
 export interface Http2Options {
   room?: number | undefined;
@@ -120,8 +122,11 @@ function answeringOn(stream: ServerHttp2Stream): Answering {
       return stream.headersSent;
     },
     inform(status, headers) {
-      if (!stream.headersSent && !stream.closed)
-        stream.additionalHeaders({ ...headerObject(headers), ":status": status });
+      if (stream.headersSent || stream.closed) return;
+      // Headers are not subject to flow control, so they would queue without end.
+      const { outboundQueueSize = 0 } = stream.session?.state ?? {};
+      if (status !== 100 && outboundQueueSize > mostQueued) return;
+      stream.additionalHeaders({ ...headerObject(headers), ":status": status });
     },
     begin(status, _reason, headers) {
       stream.respond({ ...headerObject(headers), ":status": status }, asItCame);

@@ -17,6 +17,7 @@ import {
 } from "./decision.ts";
 import { endToEnd, type Header, valuesOf } from "./headers.ts";
 import { sendUpgrade } from "./http1-client.ts";
+import { newInterim, tooManyInterim } from "./interim.ts";
 import { unsendable } from "./upstream.ts";
 
 /** whether it is one: clients that merely offer HTTP/2 get an ordinary answer, and a body would come unparsed */
@@ -50,12 +51,22 @@ function begin(context: ConnectionContext, incoming: Incoming, inside: Duplex, h
       if (inside.destroyed) return void outside.destroy();
       inside.once("close", () => outside.destroy());
       const onward = sendUpgrade(outside, request, valuesOf(incoming.headers, "upgrade").join(", "));
+      const interim = newInterim(context.share);
+      let flooded = false;
+      onward.on("information", ({ rawHeaders }) => {
+        if (interim.take(pairs(rawHeaders)) || flooded) return;
+        flooded = true;
+        onward.destroy();
+        answer(refusal(502, tooManyInterim(context.host).message));
+      });
       onward.once("upgrade", (response, upstream, first) => {
+        if (flooded) return;
         inside.write(headOf(response.statusCode ?? 101, response.statusMessage ?? "", upgradeHeaders(response)));
         join(inside, head, upstream, first, seen, context.share);
         seen.status = response.statusCode ?? 101;
       });
       onward.once("response", (response) => {
+        if (flooded) return;
         seen.status = response.statusCode ?? 502;
         // Its end is the end of the connection: no parser reads the bytes after this request.
         const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
@@ -64,7 +75,7 @@ function begin(context: ConnectionContext, incoming: Incoming, inside: Duplex, h
         pour(response, inside, context.share);
         response.once("end", () => inside.end());
       });
-      onward.on("error", () => inside.destroy());
+      onward.on("error", () => void (flooded || inside.destroy()));
       onward.end();
     })
     .catch((error) => answer(refusal(502, unsendable(context.host, error).message)));
