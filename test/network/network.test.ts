@@ -104,14 +104,16 @@ def web(address, port=80, plain=web): page = plain(address, port); return "403" 
 for address in ${JSON.stringify(addresses)}:
     attempt(f"tcp {address}", lambda: web(address))
     attempt(f"udp {address}", lambda: echo(udp(address, 7, 2), b"hello"))
-attempt("metadata", lambda: web(socket.gethostbyname("metadata.test")))
-attempt("private", lambda: web(socket.gethostbyname("private.test")))
+for name in ("metadata.test", "private.test", "host.test"): attempt(name, lambda: socket.getaddrinfo(name, 80))
+attempt("mixed", lambda: sorted({a[4][0] for a in socket.getaddrinfo("mixed.test", 80)}))
 attempt("direct", lambda: web("198.18.0.1", 1))
 `,
     );
     expect(output).not.toMatch(/page|hello|SLOW/);
-    expect(output.split("\n")).toHaveLength(2 * addresses.length + 3);
-    // Only the two DNS questions and their answers left.
+    expect(output.split("\n")).toHaveLength(2 * addresses.length + 5);
+    const mixed = `mixed: ['${webAddress6}', '${webAddress}', '::1']`;
+    expect(output).toContain(lines("metadata.test: NONAME", "private.test: NONAME", "host.test: NONAME", mixed));
+    // Only the DNS questions and their answers left.
     const packets = await watch.packets();
     expect(packets.filter((packet) => !packet.includes(".53"))).toEqual([]);
   });

@@ -3,7 +3,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type Answer, decode, encode, type Packet } from "dns-packet";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { CustomPolicy } from "../../core/network/network-policy.ts";
 import { addressRules } from "../policy/addresses.ts";
 import { newNames } from "../policy/names.ts";
@@ -77,6 +77,55 @@ test("a private address that the operator opens may be led to, and no other, wha
   expect((await ask("db.internal"))?.answers).toMatchObject([{ data: "10.0.0.1" }]);
   const why = "it leads to 10.0.0.1, which is private (SANDKEEP_EGRESS_ALLOW=10.0.0.1/32 would open it)";
   expect(failures).toEqual([why, undefined]);
+});
+
+describe("under allow-all", () => {
+  const policy: Policy = { kind: "open" };
+
+  test("an answer that leads only to where a sandbox may go is passed on as it came", async () => {
+    const changes = { policy, additionals: [opt(4096), { type: "TXT", name: "more.test", data: "kept" } as Answer] };
+    const { ask } = await under({}, ({ name }) => [a(name, "93.184.216.34"), a(name, "127.0.0.1")], changes);
+    const answer = await ask("web.test");
+    expect(answer?.answers).toMatchObject([{ data: "93.184.216.34" }, { data: "127.0.0.1" }]);
+    expect(answer?.additionals).toHaveLength(2);
+  });
+
+  test("addresses that no sandbox may reach are left out, and a name of nothing else does not exist", async () => {
+    const closed = ["10.0.0.1", "169.254.169.254", "93.184.217.2", "0.0.0.0", "198.18.0.1"];
+    const { ask, asker, failures } = await under(
+      {},
+      ({ name }) => [
+        ...closed.map((address) => a(name, address)),
+        ...(name === "mixed.test" ? [a(name, "93.184.216.34")] : []),
+      ],
+      { policy },
+    );
+    expect((await ask("mixed.test"))?.answers).toMatchObject([{ data: "93.184.216.34" }]);
+    expect(await ask("private.test")).toMatchObject({ id: 7, rcode: "NXDOMAIN", answers: [] });
+    expect(asker.names.has("private.test", "10.0.0.1")).toBe(false);
+    const why = "it leads to 10.0.0.1, which is private (SANDKEEP_EGRESS_ALLOW=10.0.0.1/32 would open it)";
+    expect(failures).toEqual([undefined, why]);
+  });
+
+  test("a private address that the operator opens is shown", async () => {
+    const { ask, options } = await under({}, ({ name }) => [a(name, "10.0.0.1"), a(name, "192.168.0.1")], { policy });
+    options.addresses = addressRules({ allow: ["10.0.0.0/8"], hostAddresses: () => [] });
+    expect((await ask("db.internal"))?.answers).toMatchObject([{ data: "10.0.0.1" }]);
+  });
+
+  test.each(["authorities", "additionals"])(
+    "private addresses in the %s of an answer are left out",
+    async (section) => {
+      const changes = { policy, [section]: [a("ns.internal", "10.0.0.53")] };
+      const { ask } = await under({}, ({ name }) => [a(name, "93.184.216.34")], changes);
+      expect(await ask("web.test")).toMatchObject({ answers: [{ data: "93.184.216.34" }], [section]: [] });
+    },
+  );
+
+  test("an answer that was cut short is still asked for again", async () => {
+    const { ask } = await under({}, ({ name }) => [a(name, "10.0.0.1")], { policy, rcode: 0x0200 });
+    expect(await ask("web.test")).toMatchObject({ flag_tc: true, answers: [] });
+  });
 });
 
 test.each<[what: string, policy: Policy | undefined, answers: Answer[], rcode: number, failure: string | undefined]>([

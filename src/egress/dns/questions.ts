@@ -1,17 +1,26 @@
 /**
- * Answers a sandbox's questions about names, as far as its policy goes. Under allow-all questions and answers go
- * through unread. Under a policy of its own a name that is not allowed does not exist (NXDOMAIN, rather than REFUSED,
- * which makes programs try again and wait); only records that a program needs to connect are asked for, by a question
- * that we write ourselves, so that nothing but the name leaves; and an answer loses every address that it must not
- * lead to, and every record that would hide the name of the next connection (HTTPS and SVCB, which carry ECH keys).
+ * Answers a sandbox's questions about names, as far as its policy goes. Under allow-all questions go through unread, and
+ * so do answers, but for addresses that no sandbox may reach: they would show the host's internal names. Under a policy
+ * of its own a name that is not allowed does not exist (NXDOMAIN, rather than REFUSED, which makes programs try again
+ * and wait); only records that a program needs to connect are asked for, by a question that we write ourselves, so that
+ * nothing but the name leaves; and an answer loses every address that it must not lead to, and every record that would
+ * hide the name of the next connection (HTTPS and SVCB, which carry ECH keys).
  */
 
 import { randomInt } from "node:crypto";
-import { type Answer, decode, encode, type OptAnswer, type Packet, RECURSION_DESIRED } from "dns-packet";
+import {
+  type Answer,
+  decode,
+  encode,
+  type OptAnswer,
+  type Packet,
+  RECURSION_DESIRED,
+  type StringAnswer,
+} from "dns-packet";
 import { hostName } from "../../core/network/network-policy.ts";
 import type { Destination } from "../../protocols/netd-channel.ts";
 import type { Allowance } from "../fairness/allowance.ts";
-import type { AddressRules } from "../policy/addresses.ts";
+import { type AddressRules, isLoopback } from "../policy/addresses.ts";
 import type { Names } from "../policy/names.ts";
 import { judgeAddress, judgeQuestion, type Policy, type Verdict } from "../policy/policy.ts";
 import { resolve } from "./resolvers.ts";
@@ -101,28 +110,47 @@ export async function addressesOf(name: string, options: Omit<QuestionOptions, "
   return found.flatMap((each) => addressesIn(each?.answers ?? []).map(({ name: address }) => address));
 }
 
-/** passes the question on unread; the answer's names are kept for the log, and for a policy that may come later */
+/**
+ * Passes the question on unread, and the answer as it came if it leads only to where a sandbox may go. The answer's names
+ * are kept for the log, and for a policy that may come later.
+ */
 async function passOn(
   packet: Buffer,
   transport: "udp" | "tcp",
   asker: Asker,
-  { resolvers, signal, decided }: QuestionOptions,
+  { resolvers, addresses, signal, decided }: QuestionOptions,
 ): Promise<Buffer | undefined> {
   const question = questionIn(packet);
   const answer = await resolve(packet, { resolvers: resolvers(), transport, signal });
   // A policy has come meanwhile and must decide: without an answer the program asks again.
   if (asker.policy().kind !== "open") return undefined;
   const parsed = answer && parsePacket(answer);
-  if (question?.name === undefined) return answer;
+  const sections = [parsed?.answers, parsed?.authorities, parsed?.additionals].flatMap((each) => each ?? []);
+  const isClosed = sections.some((record) => !mayBeShown(record, addresses));
+  if (question?.name === undefined) {
+    if (!isClosed) return answer;
+    return question && reply(question, transport, { rcode: notImplemented });
+  }
   const { name, type } = question;
-  const said = parsed ? chainOf(name, parsed.answers ?? []) : [];
+  const all = parsed ? chainOf(name, parsed.answers ?? []) : [];
+  const said = isClosed ? all.filter((record) => mayBeShown(record, addresses)) : all;
   const rcode = answer && answer.length >= 4 ? answer.readUInt16BE(2) & 15 : undefined;
   // One that was cut short is asked for again, over TCP.
   const cut = answer && answer.length >= 4 && (answer.readUInt16BE(2) & truncated) !== 0;
-  const failure = rcode === undefined ? unanswered : cut ? undefined : failureIn(rcode, type, said);
+  const blocked = all.length > said.length && addressesIn(said).length === 0 ? closedAnswer(all, addresses) : undefined;
+  const failure = rcode === undefined ? unanswered : cut ? undefined : (blocked ?? failureIn(rcode, type, said));
   decided({ name, type }, judgeQuestion({ kind: "open" }, name, type), failure);
   for (const { name: address, ttl } of addressesIn(said)) asker.names.remember(name, address, ttl);
-  return answer;
+  if (!isClosed) return answer;
+  if (cut) return reply(question, transport, { isCut: true });
+  return blocked === undefined
+    ? reply(question, transport, { rcode: rcode ?? serverFailure, answers: said })
+    : reply(question, transport, { rcode: noSuchName, blocked });
+}
+
+/** under allow-all; a name for the sandbox's own loopback, which developers use, says nothing about the host */
+function mayBeShown(record: Answer, addresses: AddressRules): boolean {
+  return mayBeTold(record, { kind: "open" }, addresses) || (isAddress(record) && isLoopback(record.data));
 }
 
 const unanswered = "no resolver answers";
@@ -195,14 +223,16 @@ function chainOf(name: string, answers: Answer[], type?: string): Answer[] {
 }
 
 function addressesIn(answers: Answer[]): { name: string; ttl: number }[] {
-  return answers.flatMap((answer) =>
-    answer.type === "A" || answer.type === "AAAA" ? [{ name: answer.data, ttl: answer.ttl ?? 0 }] : [],
-  );
+  return answers.flatMap((answer) => (isAddress(answer) ? [{ name: answer.data, ttl: answer.ttl ?? 0 }] : []));
+}
+
+function isAddress(answer: Answer): answer is StringAnswer {
+  return answer.type === "A" || answer.type === "AAAA";
 }
 
 /** a name must not lead to where no name may: to private addresses, or to the host (rebinding) */
 function mayBeTold(answer: Answer, policy: Policy, addresses: AddressRules): boolean {
-  if (answer.type !== "A" && answer.type !== "AAAA") return true;
+  if (!isAddress(answer)) return true;
   const attempt = { protocol: "tcp" as const, address: answer.data, port: 443 };
   const verdict = judgeAddress(policy, attempt, addresses);
   // An address in a denied range stays in the answer, and is refused with the reason when it is used.
@@ -249,10 +279,19 @@ const truncated = 0x0200;
 const whyOption = 15;
 const blockedCode = 15;
 
+interface Reply {
+  rcode?: number;
+  answers?: Answer[];
+  /** why, to a program that reads extended errors */
+  blocked?: string;
+  /** whether it has to be asked for again over TCP, however short it is */
+  isCut?: boolean;
+}
+
 function reply(
   question: Question,
   transport: "udp" | "tcp",
-  { rcode = 0, answers = [], blocked }: { rcode?: number; answers?: Answer[]; blocked?: string },
+  { rcode = 0, answers = [], blocked, isCut = false }: Reply,
 ): Buffer {
   const why =
     blocked === undefined
@@ -270,7 +309,7 @@ function reply(
     });
   const whole = write(rcode, answers);
   const room = Math.min(Math.max(question.room ?? shortAnswer, shortAnswer), longAnswer);
-  return transport === "tcp" || whole.length <= room ? whole : write(rcode | truncated, []);
+  return !isCut && (transport === "tcp" || whole.length <= room) ? whole : write(rcode | truncated, []);
 }
 
 function parsePacket(packet: Buffer): ReturnType<typeof decode> | undefined {

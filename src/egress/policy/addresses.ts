@@ -72,6 +72,11 @@ function specialRange(address: string): string | undefined {
   return specialLists.find(({ list }) => has(list, address))?.what;
 }
 
+/** whether it is the sandbox's own loopback, where it is used inside */
+export function isLoopback(address: string): boolean {
+  return specialRange(address) === "loopback";
+}
+
 const embeddingLists = embeddings.map(({ prefix, at }) => ({ list: blockListOf([prefix]), at }));
 
 /** the IPv4 address that an IPv6 address stands for, where it does */
