@@ -9,6 +9,7 @@ import type { TimeShare, Turns } from "./fairness/turns.ts";
 import type { Authority } from "./intercept/authority.ts";
 import { newNames } from "./policy/names.ts";
 import { customPolicy, type Policy } from "./policy/policy.ts";
+import { newRuledAddresses, type RuledAddresses } from "./policy/ruled-addresses.ts";
 
 /** Something open that a change of policy may end. */
 export interface OpenConnection {
@@ -21,6 +22,8 @@ export interface OpenConnection {
 export interface Machine extends Asker {
   name: string;
   open: Set<OpenConnection>;
+  /** addresses of hosts with rules, where its policy allows everything else */
+  ruled: RuledAddresses;
   /** connections to the outside for those whose TLS is opened: one of a program may lead to many */
   outside: number;
   /** its share of this process's time */
@@ -130,6 +133,7 @@ export class Machines {
       share: this.#turns.share(),
       costlyFrames: newAllowance({ ...costlyFrames, now: this.#now }),
       names: newNames(this.#now),
+      ruled: newRuledAddresses(this.#now),
       questions: newAllowance({ ...questions, now: this.#now }),
       texts: newAllowance({ ...texts, now: this.#now }),
       policy: () => this.#given.get(name)?.policy ?? { kind: machine.custom ? "unknown" : "open" },

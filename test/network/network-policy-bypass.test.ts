@@ -267,6 +267,92 @@ for address in ("${evilAddress}", "${otherAddress}", "${otherAddress6}", "${webA
   expect((await watch.packets()).filter((packet) => !packet.includes(`${nameServer}.53`))).toEqual([]);
 });
 
+describe('rules beside "*"', () => {
+  const rules = [{ action: { kind: "respond" as const, status: 403 } }];
+  const domains = [...allow("*"), { domain: "web.test", rules }];
+  const here = (address: string) =>
+    `"web.test" leads to ${address} and has rules: only TLS with a name that leads there is allowed`;
+  const requests = `
+def reason(address, data, port=80):
+    s = tcp(address, port); s.sendall(data); page = all_of(s).decode()
+    return json.loads(page.split("\\r\\n\\r\\n")[1])["error"]["reason"] if "egress_denied" in page else page
+def tcp_reset(address, data): s = tcp(address, 80); s.sendall(data); return s.recv(1)
+def request(host, target="/", start=b""): return start + f"DELETE {target} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n".encode()
+`;
+
+  test.each([webAddress, webAddress6])("cannot be bypassed at %s, though no name led there before", async (address) => {
+    const machine = await under({ domains });
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
+      machine,
+      `${requests}
+attempt("empty lines", lambda: reason("${address}", request("web.test", start=b"\\r\\n\\r\\n")))
+attempt("second request", lambda: reason("${address}", request("other.test") + request("web.test")))
+attempt("absolute form", lambda: reason("${address}", request("other.test", "http://web.test/")))
+attempt("no host", lambda: reason("${address}", b"GET / HTTP/1.0\\r\\n\\r\\n"))
+attempt("lower case", lambda: tcp_reset("${address}", b"delete / HTTP/1.1\\r\\nHost: web.test\\r\\n\\r\\n"))
+attempt("no name", lambda: tls("${address}", None))
+attempt("made up name", lambda: https("made-up.test", "${address}"))
+attempt("name of another address", lambda: https("other.test", "${address}"))
+`,
+    );
+    const around = 'plain HTTP would go around the rules for "web.test": use https';
+    expect(output).toBe(
+      lines(
+        `empty lines: ${around}`,
+        `second request: ${here(address)}`,
+        `absolute form: ${around}`,
+        `no host: ${here(address)}`,
+        "lower case: ECONNRESET",
+        "no name: TLSV1_ALERT_ACCESS_DENIED",
+        "made up name: TLSV1_ALERT_ACCESS_DENIED",
+        "name of another address: TLSV1_ALERT_ACCESS_DENIED",
+      ),
+    );
+    expect((await watch.packets()).filter((packet) => !packet.includes(`${nameServer}.53`))).toEqual([]);
+  });
+
+  test("leave what is beside them open: other addresses, and other sites and SSH at the same address", async () => {
+    const machine = await under({ domains });
+    const output = await probe().python(
+      machine,
+      `${requests}
+attempt("another address", lambda: web("${otherAddress}"))
+attempt("no name", lambda: tls("${otherAddress}", None))
+attempt("neighbour", lambda: https("alias.test"))
+attempt("neighbour by address", lambda: https("mixed.test", "${webAddress}"))
+attempt("ssh", lambda: echo(tcp("${webAddress}", 7), b"SSH-2.0-x\\r\\n").strip())
+attempt("proxy", lambda: reason("${otherAddress}", request("other.test", "http://web.test/")))
+`,
+    );
+    expect(output).toBe(
+      lines(
+        "another address: page for x",
+        // The server's own answer: it has no certificate for a client that names no host.
+        "no name: SSLV3_ALERT_HANDSHAKE_FAILURE",
+        "neighbour: alias.test",
+        "neighbour by address: mixed.test",
+        "ssh: SSH-2.0-x",
+        'proxy: plain HTTP would go around the rules for "web.test": use https',
+      ),
+    );
+  });
+
+  test("hold for names below a pattern once the sandbox has asked for them", async () => {
+    const machine = await under({ domains: [...allow("*"), { domain: "*.other.test", rules }] });
+    const output = await probe().python(
+      machine,
+      `${requests}
+attempt("resolved", lambda: socket.gethostbyname("x.other.test"))
+attempt("plain", lambda: reason("${otherAddress}", request("a.test")))
+attempt("no name", lambda: tls("${otherAddress}", None))
+`,
+    );
+    const reason = here(otherAddress).replace("web.test", "x.other.test");
+    expect(output).toBe(lines(`resolved: ${otherAddress}`, `plain: ${reason}`, "no name: TLSV1_ALERT_ACCESS_DENIED"));
+  });
+});
+
 test("datagrams, QUIC and other protocols stay in", async () => {
   const machine = await under({ domains: allow("*.test") });
   const watch = await watchWire(undo, internet());

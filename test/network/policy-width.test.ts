@@ -241,7 +241,7 @@ function reach(network: NetworkPolicy, operator: AddressRules): Map<string, stri
 const wishes: Omit<Attempt, "address">[] = [
   ...[53, 443, 853].map((port) => ({ port, protocol: "udp" as const })),
   ...[22, 53, 853].map((port) => ({ port, protocol: "tcp" as const })),
-  ...["a.test", "x.b.test", "a.other"].map((claimed) => ({ port: 80, protocol: "tcp" as const, claimed })),
+  ...["a.test", "x.b.test", "a.other"].map((claimed) => ({ port: 80, protocol: "tcp" as const, claimed: [claimed] })),
   ...names.map((name) => ({ port: 443, protocol: "tcp" as const, name })),
 ];
 

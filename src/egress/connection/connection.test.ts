@@ -12,6 +12,7 @@ import type { EgressEvent } from "../log/log.ts";
 import type { Machine } from "../machines.ts";
 import { newNames } from "../policy/names.ts";
 import { customPolicy } from "../policy/policy.ts";
+import { newRuledAddresses } from "../policy/ruled-addresses.ts";
 import { newSettings } from "../settings.ts";
 import { serveConnection } from "./connection.ts";
 
@@ -118,6 +119,7 @@ async function begun(
     name: "m",
     policy: () => policy,
     names: newNames(() => 0),
+    ruled: newRuledAddresses(() => 0),
     questions: { take: () => true },
     texts: { take: () => true },
     open: new Set(),

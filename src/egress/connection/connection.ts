@@ -31,8 +31,10 @@ import {
   outcomeOf,
   type Verdict,
 } from "../policy/policy.ts";
+import { namesLeadingTo } from "../policy/ruled-addresses.ts";
 import type { Settings } from "../settings.ts";
 import { type Opening, openingIn, readOpening } from "./opening.ts";
+import { protocolOf, requestOf } from "./opening-log.ts";
 import { dialThrough, type Target } from "./proxy.ts";
 import { refuse } from "./refusal.ts";
 import { dial, relay } from "./tcp.ts";
@@ -106,6 +108,7 @@ class Connection implements OpenConnection {
   recheck(): void {
     if (!this.#granted) return;
     const { settings } = this.#options;
+    this.#attempt.leads = this.#leads();
     const verdict = judge(this.#machine.policy(), this.#attempt, settings.addresses);
     const believed = this.#roots === undefined || this.#roots === settings.roots();
     const sameWay = !this.#way || this.#way.proxy === settings.proxyFor(this.#way.target);
@@ -175,19 +178,27 @@ class Connection implements OpenConnection {
     const now = () => judge(this.#machine.policy(), attempt, addresses);
     if (opening.kind === "http") {
       attempt.instead = "plain HTTP is allowed by subnet only";
-      const claimed = hostName(opening.host?.replace(/:\d+$/, "") ?? "");
-      if (claimed !== undefined) attempt.claimed = claimed;
+      attempt.claimed = opening.hosts.flatMap((host) => hostName(host.replace(/:\d*$/, "")) ?? []);
     }
-    if (opening.kind === "other") attempt.instead = opening.why;
-    if (opening.kind !== "tls" || opening.name === undefined) return now();
+    if (opening.kind === "other") {
+      attempt.instead = opening.why;
+      attempt.isSsh = opening.isSsh ?? false;
+    }
+    if (opening.kind !== "tls" || opening.name === undefined) {
+      await this.#findLeads();
+      return now();
+    }
     const { name } = opening;
     // A name that is not allowed is not looked up either: the query would leak it.
     const byName = judgeAddress(this.#machine.policy(), attempt, addresses) ?? judgeName(this.#machine.policy(), name);
     if (!byName.allowed) return byName;
     const policy = this.#machine.policy();
     if (isOpenBesidesRules(policy) && !hasRulesFor(policy, name)) {
+      const { names } = this.#machine;
+      // Sites of a CDN share addresses, so one beside a host with rules is reached, but not under any name.
+      if (!names.has(name, attempt.address) && (await this.#findLeads())) await this.#leadsHere(name);
       // Kept for a later policy, against which this connection would be checked.
-      if (this.#machine.names.has(name, attempt.address)) attempt.name = name;
+      if (names.has(name, attempt.address)) attempt.name = name;
       return now();
     }
     if (!(await this.#leadsHere(name))) {
@@ -213,6 +224,25 @@ class Connection implements OpenConnection {
     if (!found.some((each) => String(bytesOf(each)) === String(bytesOf(address)))) return false;
     names.remember(name, address, 0);
     return true;
+  }
+
+  /** finds out whether the address is one of a host with rules, where everything else is allowed */
+  async #findLeads(): Promise<boolean> {
+    const policy = this.#machine.policy();
+    if (policy.kind !== "custom" || !isOpenBesidesRules(policy)) return false;
+    const { ruled, signal } = this.#machine;
+    await ruled.learn(policy.ruledHosts, (name) => addressesOf(name, { ...this.#options.settings, signal }));
+    const leads = this.#leads();
+    this.#attempt.leads = leads;
+    return leads.some((name) => hasRulesFor(policy, name));
+  }
+
+  /** the names that are known to lead to the address, where they matter */
+  #leads(): string[] {
+    const { address, name } = this.#attempt;
+    return name === undefined && isOpenBesidesRules(this.#machine.policy())
+      ? namesLeadingTo(address, this.#machine)
+      : [];
   }
 
   async #relay(verdict: Extract<Verdict, { allowed: true }>, opening?: Opening): Promise<void> {
@@ -394,25 +424,6 @@ class Connection implements OpenConnection {
     const names = { ...(name !== undefined && { name }), ...(sni !== undefined && { sni }) };
     return { machine: this.#machine.name, protocol, ...names, address, port };
   }
-}
-
-function protocolOf(opening: Opening): EgressEvent["protocol"] {
-  if (opening.kind === "tls") return opening.postgres ? "postgres" : "tls";
-  return opening.kind === "http" ? "http" : "tcp";
-}
-
-/** what an opening tells about a request */
-function requestOf(opening: Opening): Partial<EgressEvent> {
-  if (opening.kind === "tls") return opening.name === undefined ? {} : { name: opening.name, sni: opening.name };
-  if (opening.kind !== "http") return {};
-  const { method, path, host } = opening;
-  const name = host && isIP(host.replace(/:\d+$/, "")) === 0 && hostName(host.replace(/:\d+$/, ""));
-  return { method, path: plainPath(path), ...(name && { name }) };
-}
-
-/** a proxy is asked for a whole address, which may have a password in it */
-function plainPath(target: string): string {
-  return target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, "") || "/";
 }
 
 function sameRules(one: Extract<Verdict, { allowed: true }>["rules"], other: typeof one): boolean {

@@ -8,9 +8,10 @@ import { isTls, readHello } from "./hello.ts";
 
 export type Opening = { head: Buffer } & (
   | { kind: "tls"; postgres: boolean; name?: string }
-  | { kind: "http"; method: string; path: string; host?: string }
+  /** `host` is what its Host header says; `hosts` are all that it may be for, some with a port */
+  | { kind: "http"; method: string; path: string; host?: string; hosts: string[] }
   /** nothing we know, or TLS that we do not understand */
-  | { kind: "other"; why: string }
+  | { kind: "other"; why: string; isSsh?: boolean }
   | { kind: "closed" }
 );
 
@@ -24,6 +25,12 @@ const longestRequest = 16 << 10;
 /** number of reads for a program that sends its first bytes in small pieces */
 const mostLooks = 256;
 const httpStart = /^[A-Z]{1,16}( |$)/;
+/** empty lines before a request, which servers skip (RFC 9112, 2.2) */
+const emptyLines = /^[\r\n]+/;
+const sshStart = "SSH-2.0-";
+/** a whole line, in which there is no request; RFC 4253 says how long it may be */
+const sshLine = /^SSH-2\.0-(?![^\n]*HTTP\/)[^\n]{1,246}\n/i;
+const longestSshLine = 255;
 const requestLine = /^([A-Z]+) (\S+) HTTP\/\d(?:\.\d)?\r?(?:\n|$)/;
 
 /**
@@ -92,7 +99,12 @@ export function openingIn(head: Buffer, postgres: boolean): Opening | number {
   }
   if (!postgres && head.length < 8 && sslRequest.subarray(0, head.length).equals(head)) return 8;
   if (!postgres && head.length < 8 && gssRequest.subarray(0, head.length).equals(head)) return 8;
-  const text = head.subarray(0, longestRequest).toString("latin1");
+  const text = head.subarray(0, longestRequest).toString("latin1").replace(emptyLines, "");
+  if (!postgres && text === "" && head.length < longestRequest) return head.length + 1;
+  if (!postgres && text.startsWith(sshStart)) {
+    if (!text.includes("\n") && text.length < longestSshLine) return head.length + 1;
+    return { kind: "other", why: "it is neither TLS nor HTTP", isSsh: sshLine.test(text), head };
+  }
   if (postgres || !httpStart.test(text.slice(0, 17))) return { kind: "other", why: "it is neither TLS nor HTTP", head };
   if (text.includes("\n") && !requestLine.test(text)) return { kind: "other", why: "it is neither TLS nor HTTP", head };
   const end = text.search(/\r?\n\r?\n/);
@@ -103,8 +115,18 @@ export function openingIn(head: Buffer, postgres: boolean): Opening | number {
 function httpIn(text: string, head: Buffer): Opening {
   const [, method, target] = requestLine.exec(text) ?? [];
   if (method === undefined || target === undefined) return { kind: "other", why: "it is neither TLS nor HTTP", head };
-  const host = /^host:[ \t]*(\S+)/im.exec(text.slice(text.indexOf("\n") + 1))?.[1];
-  return { kind: "http", method, path: target.split("?")[0] ?? target, head, ...(host !== undefined && { host }) };
+  const headers = text.slice(text.indexOf("\n") + 1);
+  const named = [...headers.matchAll(/^host[ \t]*:[ \t]*(\S+)/gim)].map(([, host = ""]) => host);
+  const [host] = named;
+  const path = target.split("?")[0] ?? target;
+  const hosts = [...named, ...hostIn(method, target)];
+  return { kind: "http", method, path, head, hosts, ...(host !== undefined && { host }) };
+}
+
+/** the host in the target of a request, which counts before its Host header (RFC 9112, 3.2.2) */
+function hostIn(method: string, target: string): string[] {
+  const authority = method === "CONNECT" ? target : /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(target)?.[1];
+  return authority ? [authority.slice(authority.lastIndexOf("@") + 1)] : [];
 }
 
 function ignore(): void {}

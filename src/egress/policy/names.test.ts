@@ -21,6 +21,17 @@ test("a name led to an address for as long as it was told, at least for minutes 
   expect(names.has("long.test", "2606:2800::1")).toBe(false);
 });
 
+test("all names of an address are known", () => {
+  let now = 0;
+  const names = newNames(() => now);
+  names.remember("a.test", "93.184.216.34", 60);
+  names.remember("b.test", "93.184.216.34", 3_600);
+  names.remember("c.test", "93.184.216.3", 60);
+  expect(names.namesOf("::ffff:93.184.216.34")).toEqual(["a.test", "b.test"]);
+  now = 301_000;
+  expect(names.namesOf("93.184.216.34")).toEqual(["b.test"]);
+});
+
 test("the oldest make room", () => {
   const names = newNames(() => 0);
   for (let i = 0; i < 5000; i++) names.remember(`n${i}.test`, `93.${i >> 8}.${i & 255}.1`, 60);

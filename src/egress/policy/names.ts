@@ -9,6 +9,8 @@ export interface Names {
   has(name: string, address: string): boolean;
   /** the name that led to the address last */
   nameOf(address: string): string | undefined;
+  /** all names that led to the address; takes time by the number of pairs */
+  namesOf(address: string): string[];
 }
 
 /** longest that a pair is kept, in s: programs keep addresses for longer than they should */
@@ -40,6 +42,12 @@ export function newNames(now: () => number): Names {
       const key = keyOf(address);
       const name = last.get(key);
       return name !== undefined && alive(`${key} ${name}`) ? name : undefined;
+    },
+    namesOf(address) {
+      const start = `${keyOf(address)} `;
+      return [...pairs.keys()]
+        .filter((pair) => pair.startsWith(start) && alive(pair))
+        .map((pair) => pair.slice(start.length));
     },
   };
 }

@@ -21,7 +21,13 @@ export type Policy =
   | { kind: "open" }
   /** it has a policy that has not arrived yet: nothing gets out until then */
   | { kind: "unknown" }
-  | { kind: "custom"; matcher: PolicyMatcher; network: CustomNetwork };
+  | {
+      kind: "custom";
+      matcher: PolicyMatcher;
+      network: CustomNetwork;
+      /** hosts with rules by their full names, where everything else is allowed */
+      ruledHosts: readonly string[];
+    };
 
 export type Verdict = {
   cause: EgressCause;
@@ -43,8 +49,12 @@ export interface Attempt extends Destination {
   protocol: "tcp" | "udp";
   /** the name in its TLS hello, once that was found to lead to the address */
   name?: string;
-  /** the host that a request in plain HTTP names, which nothing proves */
-  claimed?: string;
+  /** the hosts that a request in plain HTTP names, which nothing proves */
+  claimed?: readonly string[];
+  /** names that are known to lead to the address */
+  leads?: readonly string[];
+  /** whether it speaks SSH, which no rule is about */
+  isSsh?: boolean;
   /** what it speaks instead, as words that fit after "it" */
   instead?: string;
 }
@@ -61,7 +71,10 @@ function allowedBy(rule: string): Extract<Verdict, { allowed: true }> {
 }
 
 export function customPolicy(network: CustomNetwork): Policy {
-  return { kind: "custom", matcher: compilePolicy(network), network };
+  const matcher = compilePolicy(network);
+  const exact = matcher.everything && matcher.ruled ? network.domains.map(({ domain }) => domain) : [];
+  const isRuled = (domain: string) => !domain.includes("*") && (matcher.name(domain)?.rules.length ?? 0) > 0;
+  return { kind: "custom", matcher, network, ruledHosts: exact.filter(isRuled) };
 }
 
 /**
@@ -108,9 +121,16 @@ export function judge(policy: Policy, attempt: Attempt, addresses: AddressRules)
   if (attempt.name !== undefined) return judgeName(policy, attempt.name);
   if (policy.kind !== "custom" || !policy.matcher.everything)
     return bySubnetOnly(attempt, attempt.instead ?? "it names no host");
-  const { claimed } = attempt;
-  if (claimed === undefined || !hasRulesFor(policy, claimed)) return allowedBy("allow *");
-  const reason = `plain HTTP would go around the rules for "${claimed}": use https`;
+  const isRuled = (name: string) => hasRulesFor(policy, name);
+  const claimed = attempt.claimed?.find(isRuled);
+  if (claimed !== undefined) return aroundRules(`plain HTTP would go around the rules for "${claimed}": use https`);
+  const here = attempt.isSsh ? undefined : attempt.leads?.find(isRuled);
+  if (here === undefined) return allowedBy("allow *");
+  const { address } = attempt;
+  return aroundRules(`"${here}" leads to ${address} and has rules: only TLS with a name that leads there is allowed`);
+}
+
+function aroundRules(reason: string): Verdict {
   return { allowed: false, reason, cause: { kind: "around-rules" } };
 }
 
