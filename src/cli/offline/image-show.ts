@@ -63,17 +63,19 @@ function plainJson(value: unknown, indent?: number): string {
   );
 }
 
-/** the steps that made an image, newest first, with the size of each step's layer */
-export function history(image: ImageRecord): string[] {
+/** the steps that made an image, newest first, with the size of each step's layer if the image has layers of its own */
+export function history(image: Pick<ImageRecord, "config" | "parts">): string[] {
   const steps = image.config?.history ?? [];
+  const hasParts = image.parts !== undefined;
   const parts = [...(image.parts ?? [])];
   // Some tools write no history, or fewer steps than layers.
-  if (steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
+  if (hasParts && steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
     return parts.map(({ diffId, size }) => `${megabytes(size)}  sha256:${diffId}`).reverse();
   }
   const lines = steps.map(({ createdBy, comment, createdAt, isEmpty }) => {
     const when = createdAt === undefined ? "unknown time" : new Date(createdAt).toISOString();
-    const size = isEmpty ? "0 MB" : megabytes(parts.shift()?.size ?? 0);
+    // The daemon's own builds keep no size for each step.
+    const size = isEmpty ? "0 MB" : hasParts ? megabytes(parts.shift()?.size ?? 0) : "-";
     return `${when}  ${size}  ${shown(createdBy)}${comment ? `  # ${shown(comment, 80)}` : ""}`;
   });
   return lines.reverse();

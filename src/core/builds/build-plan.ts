@@ -128,6 +128,15 @@ export function neededStages({ stages, target }: Pick<BuildPlan, "stages" | "tar
   return [...needed].sort((a, b) => a - b);
 }
 
+/** the target and the stages that it begins with, directly or through others, in build order; not those it copies from */
+export function stagesBelow({ stages, target }: Pick<BuildPlan, "stages" | "target">): BuildStage[] {
+  const stage = stages[target];
+  if (!stage) return [];
+  const { base } = stage;
+  const isOnStage = typeof base === "object" && "stage" in base;
+  return [...(isOnStage ? stagesBelow({ stages, target: base.stage }) : []), stage];
+}
+
 /** the bases that a stage begins with or copies from */
 export function basesOf(stage: BuildStage): StageBase[] {
   const copied = stage.steps.flatMap(({ action }) =>

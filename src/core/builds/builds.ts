@@ -17,7 +17,7 @@ import { allowAll, type NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildContext, NewImage } from "../ports/image-builds.ts";
 import type { ImageInfo } from "../ports/images.ts";
 import { Build, type BuildEvent, machineNetwork } from "./build.ts";
-import { type BuildPlan, type ImageSettings, neededStages } from "./build-plan.ts";
+import { type BuildPlan, type ImageSettings, stagesBelow } from "./build-plan.ts";
 
 export interface BuildSpec {
   /** name of the image; replaces an image of that name. Without a name the build only fills the cache */
@@ -328,9 +328,8 @@ export class Builds {
     if (!stage) throw new SandkeepError("internal", "Cannot build the image: its plan has no target");
     const { env, user, cwd, entrypoint, command, ports, volumes, labels, stopSignal, shell, start } = stage.settings;
     const at = this.#context.now();
-    const history = neededStages({ stages: plan.stages, target: plan.target })
-      .filter((index) => index === plan.target)
-      .flatMap((index) => plan.stages[index]?.steps ?? [])
+    const history = stagesBelow(plan)
+      .flatMap(({ steps }) => steps)
       .map(({ text, action }) => ({
         createdBy: text,
         createdAt: at,
