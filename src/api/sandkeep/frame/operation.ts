@@ -45,6 +45,8 @@ export interface Operation<
   about: S;
   /** schemas of the names in the path; a value that does not match leads nowhere */
   params?: P;
+  /** whether the path may name something new: a value that does not match is then refused with the rule for names */
+  namesNew?: boolean;
   query?: Q;
   /** schema of the JSON body */
   body?: B;

@@ -12,3 +12,13 @@ test("a key that is limited to another project does not get the answer to the fi
   for (const token of ["prj_one", "prj_one", "prj_two"]) expect((await create(token)).status).toBe(201);
   expect(asked("sandboxes.create")).toHaveLength(2);
 });
+
+test("a new name in a path that breaks the rule for names is refused with the rule, and a search for one is not", async () => {
+  const { ask } = apiClient();
+  const made = await ask("PUT", "/sandkeep/v1/drives/bad%20name", {});
+  expect(made.status).toBe(400);
+  expect(made.json.error.message).toMatch(
+    /^Invalid request: a name begins with a letter or digit, and has at most 128/,
+  );
+  expect((await ask("GET", `/sandkeep/v1/drives/${"a".repeat(300)}`)).status).toBe(404);
+});

@@ -26,7 +26,7 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
   const { body: bodySchema } = operation;
 
   return async (c: SandkeepContext): Promise<Response> => {
-    const given = parametersOf(c, paramSchema);
+    const given = parametersOf(c, paramSchema, operation);
     const { team, project, ...query } = parsed(querySchema, queryParameters(c)) as Record<string, unknown> & Named;
     const text = bodySchema ? await bodyText(c.req.raw, limits.body) : "";
     const body: unknown = bodySchema && parsed(bodySchema, jsonOf(text));
@@ -71,9 +71,14 @@ interface Place {
 }
 
 /** the values in the path; one that no thing can have is not looked up */
-function parametersOf(c: SandkeepContext, schema: z.ZodObject): Record<string, string> {
+function parametersOf(
+  c: SandkeepContext,
+  schema: z.ZodObject,
+  { namesNew }: Pick<AnyOperation, "namesNew">,
+): Record<string, string> {
   const given = c.req.param();
   requireText(given);
+  if (namesNew) return parsed(schema, given) as Record<string, string>; // schemas of texts
   const result = schema.safeParse(given);
   if (result.success) return result.data as Record<string, string>; // schemas of texts
   const [name = ""] = result.error.issues[0]?.path ?? [];

@@ -4,12 +4,12 @@ import { z } from "zod";
 import type { SandboxActivity } from "../../../core/sandboxes/activities.ts";
 import { answers, operation } from "../frame/operation.ts";
 import { commandResource, printCommand } from "../resources/command.ts";
-import { namePattern } from "../resources/sandbox.ts";
+import { newName } from "../resources/sandbox.ts";
 import { bytes } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const mostNames = 100;
-const name = z.string().regex(namePattern);
+const name = newName();
 
 const activity = z
   .object({

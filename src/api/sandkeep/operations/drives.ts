@@ -4,7 +4,7 @@ import { z } from "zod";
 import { answers, answersNothing, operation } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { driveResource, printDrive } from "../resources/drive.ts";
-import { namePattern } from "../resources/sandbox.ts";
+import { newName } from "../resources/sandbox.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Drives";
@@ -50,7 +50,8 @@ export function driveOperations({ core, limits }: Dialect) {
       tag,
       summary: "Creates a drive, or returns the one of this name",
       about: "project",
-      params: { drive: z.string().regex(namePattern) },
+      params: { drive: newName() },
+      namesNew: true,
       body: z.strictObject({ maxSize: maxSize.optional() }),
       answer: answers("The drive", driveResource),
       async run({ owner, params: { drive }, body: { maxSize: maxSizeBytes } }) {
@@ -80,7 +81,7 @@ export function driveOperations({ core, limits }: Dialect) {
       summary: "Creates a drive with the current files of another",
       about: "project",
       params,
-      body: z.strictObject({ name: z.string().regex(namePattern) }),
+      body: z.strictObject({ name: newName() }),
       repeatable: true,
       answer: answers("The new drive", driveResource, 201),
       run: async ({ owner, params: { drive }, body: { name } }) =>

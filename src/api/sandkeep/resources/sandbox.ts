@@ -154,7 +154,7 @@ export function sandboxBodies({ ports: mostPorts, vcpus, timeout }: ServiceLimit
       })
       .optional(),
   };
-  const name = z.string().regex(namePattern).optional();
+  const name = newName().optional();
   const fork = z.strictObject({ name, ...settings, lifetime: z.enum(["fixed", "idle", "unlimited"]).optional() });
   return {
     create: fork
@@ -173,7 +173,13 @@ export function sandboxBodies({ ports: mostPorts, vcpus, timeout }: ServiceLimit
   };
 }
 
-export const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/** the schema of names that callers choose */
+export function newName(): z.ZodString {
+  const rule = "begins with a letter or digit, and has at most 128 letters, digits, dots, dashes and underscores";
+  return z.string().regex(namePattern, `a name ${rule}.`);
+}
 
 const source = z
   .discriminatedUnion("kind", [
