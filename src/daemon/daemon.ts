@@ -50,6 +50,7 @@ import { pullerOptions } from "../runtime/linux/registry/access.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryLineFiles } from "../store/line-files.ts";
+import { databaseKind, requireDatabase } from "../store/missing-database.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
@@ -166,6 +167,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       return stopsAll ? runtime.shutdown() : runtime.leave();
     });
     if (!isBound) await bindFirst(pair, runtime, randomUUID());
+    files.recordDatabaseKind(databaseKind(storeLocation(config)));
     await requireDefaultImage(config, runtime);
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
     const place: Place = { config, port: config.port, tls };
@@ -273,14 +275,7 @@ function recoveryFilesOf(config: Config): DirectoryRecoveryFiles {
 
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
   const location = storeLocation(config);
-  if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
-    const { recoverCommand } = files;
-    const how = `Restore it from a backup; or run "${recoverCommand}", which lists what is here, and "${recoverCommand} --adopt", which makes a new one of it`;
-    throw new SandkeepError(
-      "conflict",
-      `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
-    );
-  }
+  requireDatabase(config.dataDir, location, files);
   return openStore(location, { exclusive: endOvertaken, seal: sealOf(config).seal });
 }
 

@@ -1,7 +1,8 @@
 /**
  * The files of a data directory that a lost database is rebuilt from:
  *
- *   identity.json                 { id }: which database this directory belongs to
+ *   identity.json                 { id, database }: which database this directory belongs to, and of which kind it is;
+ *                                 older versions write and read only the id
  *   recovery/machine/<id>.json    a Description each, of a machine, a snapshot and a drive
  *   recovery/snapshot/<id>.json
  *   recovery/drive/<id>.json
@@ -18,6 +19,10 @@ import { writeDurably } from "../base/files/durable-file.ts";
 import { makeFolderSync } from "../base/files/folders.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
+
+const databaseKinds = ["sqlite", "postgresql"] as const;
+
+export type DatabaseKind = (typeof databaseKinds)[number];
 
 export class DirectoryRecoveryFiles implements RecoveryFiles {
   readonly recoverCommand: string;
@@ -63,6 +68,19 @@ export class DirectoryRecoveryFiles implements RecoveryFiles {
 
   setIdentity(id: string): void {
     writeDurably(this.#identity, `${JSON.stringify({ id })}\n`);
+  }
+
+  /** of the database that it was last used with; undefined if only an older version has used it */
+  databaseKind(): DatabaseKind | undefined {
+    const kind = readObject(this.#identity)?.database;
+    return databaseKinds.find((each) => each === kind);
+  }
+
+  /** beside the identity, which must be there */
+  recordDatabaseKind(database: DatabaseKind): void {
+    const id = this.identity();
+    if (id === undefined || this.databaseKind() === database) return;
+    writeDurably(this.#identity, `${JSON.stringify({ id, database })}\n`);
   }
 
   get #identity(): string {

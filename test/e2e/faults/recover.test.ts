@@ -99,6 +99,8 @@ test("a start with another database is refused, and nothing is stopped or delete
   // Another daemon's database, this time.
   const other = await startDaemon(undo, { SANDKEEP_DATABASE_URL: url });
   await other.stop();
+  const forgotten = await other.start({ SANDKEEP_DATABASE_URL: "" }).catch((error: Error) => error.message);
+  expect(forgotten).toContain("it was used with PostgreSQL. Set SANDKEEP_DATABASE_URL to that database");
   const foreign = await daemon.start().catch((error: Error) => error.message);
   expect(foreign).toContain("belongs to another data directory");
   expect(recover("--adopt", { SANDKEEP_DATABASE_URL: url }).stderr).toContain("belongs to another data directory");
