@@ -6,23 +6,25 @@ import { type CompletionContext, completed, completionCommand } from "./completi
 const lines: string[] = [];
 const usages: Record<string, string> = {
   run: "Usage: sandkeep run [options]\n\nOptions:\n  --keep  do not delete it\n  -e, --env <name>\n",
+  image: "Usage:\n  sandkeep image from-snapshot <snapshot> <name>\n  sandkeep image ls [--json]\n",
   drive: "Usage: sandkeep drive ls [options]\n       sandkeep drive create [--size <size>] <name>\n",
 };
 const context: CompletionContext = {
-  commands: ["run", "rm", "exec", "cp", "drive"],
+  commands: ["run", "rm", "exec", "cp", "drive", "image"],
   usage: async (command) => usages[command] ?? "",
   sandboxes: async () => ["demo", "dev", "other"],
   print: (line) => void lines.push(line),
 };
 
 test.each<[string, string[]]>([
-  ["", ["cp", "drive", "exec", "rm", "run"]],
+  ["", ["cp", "drive", "exec", "image", "rm", "run"]],
   ["r", ["rm", "run"]],
   ["run --", ["--env", "--keep"]],
   ["run --k", ["--keep"]],
   ["exec de", ["demo", "dev"]],
   ["cp o", ["other:"]],
   ["drive ", ["create", "ls"]],
+  ["image ", ["from-snapshot", "ls"]],
   ["drive create ", []],
   ["exec demo -- d", []],
   ["none ", []],

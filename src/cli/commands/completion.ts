@@ -35,7 +35,12 @@ complete -o default -F _sandkeep sandkeep`,
 }
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 compdef _sandkeep sandkeep`,
-  fish: `complete -c sandkeep -a '(sandkeep completion words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'`,
+  // Without -f, fish adds the files of the directory to the words; where there is no word, files are what is meant.
+  fish: `function __sandkeep_find
+  set -g __sandkeep_words (sandkeep completion words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)
+  test (count $__sandkeep_words) -gt 0
+end
+complete -c sandkeep -n __sandkeep_find -f -a '$__sandkeep_words'`,
 };
 
 export async function completionCommand(args: string[], context: CompletionContext): Promise<void> {
@@ -80,6 +85,6 @@ export async function completed(words: string[], { commands, usage, sandboxes }:
   if (takeSandboxes.includes(command))
     return fitting((await sandboxes()).map((name) => (command === "cp" ? `${name}:` : name)));
   if (rest.length > 1) return [];
-  const verbs = new RegExp(`^(?:Usage:)? +sandkeep ${command} ([a-z]+)\\b`, "gm");
+  const verbs = new RegExp(`^(?:Usage:)? +sandkeep ${command} ([a-z][a-z-]*)`, "gm");
   return fitting([...(await usage(command)).matchAll(verbs)].map(([, verb = ""]) => verb));
 }
