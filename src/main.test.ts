@@ -82,6 +82,23 @@ test("a command ends quietly when the reader of its output has gone", async () =
   expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
 });
 
+test("an export whose reader has had enough ends without a complaint", async () => {
+  const server = createServer((_, response) => {
+    const more = () => void (response.destroyed || response.write(Buffer.alloc(1 << 16), () => setImmediate(more)));
+    more();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const child = spawn(process.execPath, [main, "image", "export", "h", "-o", "-", "--url", url], {
+    env: { ...process.env, SANDKEEP_API_KEY: "sk_of_a_test_only" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.once("data", () => child.stdout.destroy());
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
+});
+
 test("a run loads neither an HTTP client, nor what an import of node:fs loads, nor modules that only other runs need", async () => {
   const sandbox = { name: "a", timeout: 1000, ports: [] };
   const command = { id: "cmd_1", sessionId: "sbx_1", exitCode: 4, endedAt: 1, endCause: null };

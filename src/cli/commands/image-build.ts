@@ -45,9 +45,10 @@ Example:
   sandkeep image build -t app . && sandkeep run app
 `;
 
-export interface ImageBuildContext extends KeyPlaces, Pick<CommandContext, "errors" | "warn" | "write" | "now"> {
+export interface ImageBuildContext
+  extends KeyPlaces,
+    Pick<CommandContext, "output" | "errors" | "warn" | "write" | "now"> {
   input: AsyncIterable<Uint8Array>;
-  output: NodeJS.WritableStream;
   print(line: string): void;
   /** shows what is being done now */
   progress(text: string): void;
@@ -260,11 +261,14 @@ async function exported(
   client: Client,
   name: string,
   file: string,
-  { output, print }: ImageBuildContext,
+  { output, write, print }: ImageBuildContext,
 ): Promise<void> {
   const query = new URLSearchParams({ name });
   const bytes = await client.bytes("export the image", `/sandkeep/v1/images/archive?${query}`);
-  if (file === "-") return pipeline(bytes, output, { end: false });
+  if (file === "-") {
+    for await (const chunk of bytes) await write(output, chunk);
+    return;
+  }
   try {
     await pipeline(bytes, createWriteStream(file));
   } catch (cause) {
