@@ -1,20 +1,40 @@
 /** Tests of which image commands need a daemon, and which files of a directory a build sends. */
 
+import { once } from "node:events";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { extract } from "tar-stream";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { packContext } from "../client/build-context.ts";
 import { imageBuildCommand, needsDaemon } from "./image-build.ts";
 
+const context = {
+  ...{ environment: { SANDKEEP_API_KEY: "sk_of_a_test_only" }, dataDirs: [] },
+  ...{ input: process.stdin, output: process.stdout, print: () => {}, progress: () => {} },
+  ...{ errors: process.stderr, warn: () => {}, write: async () => {}, now: () => 0 },
+};
+
+test("a snapshot may be given by its name", async () => {
+  const server = createServer(({ method, url }, response) => {
+    const { pathname, searchParams } = new URL(url ?? "", "http://daemon.test");
+    const isMine = pathname.endsWith("/snapshots") && searchParams.get("name") === "mine";
+    const found = { snapshots: isMine ? [{ id: "snap_1" }] : [] };
+    response.end(JSON.stringify(method === "GET" ? found : { image: { name: "trained", digest: pathname } }));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const printed: string[] = [];
+  const args = ["from-snapshot", "mine", "trained", "--url", `http://127.0.0.1:${port}`];
+  await imageBuildCommand(args, { ...context, print: (line) => void printed.push(line) });
+  expect(printed).toEqual(["trained  /sandkeep/v1/snapshots/snap_1/image"]);
+});
+
 test("a directory without a Dockerfile is refused with a sentence", async () => {
   const directory = await tempDir();
-  const context = {
-    ...{ environment: { SANDKEEP_API_KEY: "sk_of_a_test_only" }, dataDirs: [] },
-    ...{ input: process.stdin, output: process.stdout, print: () => {}, progress: () => {} },
-    ...{ errors: process.stderr, warn: () => {}, write: async () => {}, now: () => 0 },
-  };
   await expect(imageBuildCommand(["build", "-t", "x", directory], context)).rejects.toThrow(
     `Cannot build from "${directory}": it has no Dockerfile\nhint: -f names another file`,
   );

@@ -11,17 +11,19 @@ import { TarWriter } from "../../base/tar/writer.ts";
 import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { Daemon } from "../client/daemon.ts";
 import { type CommandContext, readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { isRecipe } from "../image-recipes.ts";
 import { metered } from "../print/meter.ts";
+import { snapshotNamed } from "../sandboxes/snapshots.ts";
 
 export const imageBuildUsage = `Usage:
   sandkeep image build [options] <directory>
       builds an image from a Dockerfile, in sandboxes of the running daemon; - reads a Dockerfile, or a tar with one,
       from standard input
   sandkeep image from-snapshot <snapshot> <name>
-      makes an image with the files of a snapshot
+      makes an image with the files of a snapshot, which is named by its id or its name
   sandkeep image export <name> [-o <file>]
       writes an image as an archive that skopeo, podman and Docker read
 
@@ -94,8 +96,11 @@ export async function imageBuildCommand(args: string[], context: ImageBuildConte
   });
   if (verb === "build") return build(client, first, values, context);
   if (verb === "export") return exported(client, first, values.output ?? "-", context);
-  const path = `/sandkeep/v1/snapshots/${encodeURIComponent(first)}/image`;
-  const { image } = (await client.call("make an image", "POST", path, { name: second })) as { image: Image };
+  const what = `make the image "${second}"`;
+  const daemon = new Daemon(values, context);
+  const snapshot = await snapshotNamed(daemon, first, what);
+  const made = daemon.client.call("createImageFromSnapshot", { params: { snapshot }, body: { name: second } });
+  const { image } = await daemon.ask(what, made);
   context.print(`${image.name}  ${image.digest}`);
 }
 
