@@ -98,20 +98,24 @@ export class WebhookPump {
       }
       const webhook = await store.getWebhook(this.#id);
       if (!webhook) return this.#ended.abort();
-      const wanted = taken
-        .filter((event) => isWanted(webhook, event))
-        .map((event) => this.#deliveryOf(event, projectId));
+      const wanted = this.#deliveriesOf(
+        taken.filter((event) => isWanted(webhook, event)),
+        projectId,
+      );
       await store.addDeliveries(this.#id, wanted, last.cursor);
       cursor = last.cursor;
       if (wanted.length > 0) this.wake();
     }
   }
 
-  #deliveryOf(event: Published, projectId: string): WebhookDelivery {
+  /** Lists sort by time, then by id, and these share a time: so their ids are in the order of the events. */
+  #deliveriesOf(events: Published[], projectId: string): WebhookDelivery[] {
     const { ids, now } = this.#options.context;
-    return newDelivery({ id: ids.delivery(), webhookId: this.#id, at: now() }, event.type, event.at, {
-      ...event,
-      projectId,
+    const at = now();
+    const sorted = events.map(() => ids.delivery()).sort();
+    return events.map((event, index) => {
+      const id = sorted[index] ?? ids.delivery();
+      return newDelivery({ id, webhookId: this.#id, at }, event.type, event.at, { ...event, projectId });
     });
   }
 
