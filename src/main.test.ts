@@ -14,6 +14,7 @@ import { root, tempDir } from "../test/harness/harness.ts";
 import { guestBinary, needs } from "../test/runner/needs.ts";
 import { vercelConventions } from "./api/vercel/conventions.ts";
 import { eachBounded } from "./base/concurrency/each-bounded.ts";
+import { writeContexts } from "./cli/client/contexts.ts";
 import { openOfflineStore } from "./cli/offline/offline-store.ts";
 
 const run = promisify(execFile);
@@ -80,6 +81,23 @@ test("a command ends quietly when the reader of its output has gone", async () =
   readerWent();
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
   expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
+});
+
+test("an upgrade asks the daemon of the chosen context", async () => {
+  const asked: unknown[] = [];
+  const server = createServer(({ url, headers }, response) => {
+    asked.push([url, headers.authorization]);
+    response.end(JSON.stringify({ replaced: {}, waiting: {} }));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const home = await tempDir();
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const env = { PATH: process.env.PATH, HOME: home, SANDKEEP_CONTEXT: "far" };
+  writeContexts({ current: null, contexts: { far: { url, key: "sk_of_a_test_only" } } }, { HOME: home });
+  const { stdout } = await run(process.execPath, [main, "upgrade"], { env });
+  expect(stdout).toBe("Every process is of the daemon's build\n");
+  expect(asked).toEqual([["/sandkeep/v1/upgrade", "Bearer sk_of_a_test_only"]]);
 });
 
 test("an export whose reader has had enough ends without a complaint", async () => {

@@ -176,7 +176,6 @@ const otherCommands: Record<string, Listed> = {
   upgrade: {
     summary: "replace the processes that outlived an upgrade of the package",
     load: async () => (await onHost()).upgrade,
-    isLocal: true,
   },
 };
 
