@@ -96,6 +96,7 @@ function Quota({ quota: { limits, use } }: { quota: Output<"getQuota"> }) {
     { title: "vCPUs", used: use.vcpus, limit: limits.vcpus },
     { title: "memory", used: use.memory, limit: limits.memory, words: memory },
     { title: "made in a minute", used: use.createsPerMinute, limit: limits.createsPerMinute },
+    { title: "disk", used: use.disk, limit: limits.disk, words: memory },
     { title: "disk of images", used: use.imageDisk, limit: limits.imageDisk, words: memory },
   ];
   return html`<dl class="figures">${rows.map(
