@@ -379,7 +379,7 @@ milliseconds or has a unit (90s, 5m, 24h, 30d), a size is a number of bytes or h
 
 ${rows.join("")}
 Example:
-  sudo sandkeep serve --port 7700
+  sudo "$(command -v sandkeep)" serve --port 7700
 `;
 }
 

@@ -28,7 +28,8 @@ whose path ends with "/." is copied without its own name. A relative path in a s
 tar, name a directory that exists, or end its path with "/".
 
 Options:
-  -u, --user <name>        the user of the sandbox that reads or owns the files
+  -u, --user <name>        the user of the sandbox that owns the copies, and whose rights count in a sandbox without
+                           sudo (the sandbox's own user)
 ${daemonUsage}
 Example:
   sandkeep cp ./app demo:/srv && sandkeep cp demo:/srv/app/report.txt .
