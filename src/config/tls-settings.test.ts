@@ -37,8 +37,8 @@ test("files that cannot be served with stop the start with a sentence, which has
   const use = (tlsCert?: string, tlsKey?: string) => () => tlsIdentityOf({ tlsCert, tlsKey });
   expect(use(cert)).toThrow(`Cannot use SANDKEEP_TLS_CERT "${cert}": SANDKEEP_TLS_KEY should name its private key`);
   expect(use(undefined, key)).toThrow(`Cannot use SANDKEEP_TLS_KEY "${key}": SANDKEEP_TLS_CERT should name`);
-  expect(use("/nowhere.pem", key)).toThrow('Cannot use SANDKEEP_TLS_CERT "/nowhere.pem": ENOENT');
-  expect(use(cert, "/nowhere.pem")).toThrow('Cannot use SANDKEEP_TLS_KEY "/nowhere.pem": ENOENT');
+  expect(use("/nowhere.pem", key)).toThrow('Cannot use SANDKEEP_TLS_CERT "/nowhere.pem": there is no such file');
+  expect(use(cert, "/nowhere.pem")).toThrow('Cannot use SANDKEEP_TLS_KEY "/nowhere.pem": there is no such file');
   expect(use(key, key)).toThrow(`Cannot use SANDKEEP_TLS_CERT "${key}": it has no certificate in PEM`);
   expect(use(cert, cert)).toThrow(`Cannot use SANDKEEP_TLS_KEY "${cert}": it has no private key in PEM`);
   expect(use(cert, other.key)).toThrow(`"${other.key}": it is not the key of the certificate in "${cert}"`);

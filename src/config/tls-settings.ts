@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { z } from "zod";
+import { codeOf } from "../base/error-code.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 import { path, type Setting } from "./setting-values.ts";
 
@@ -116,9 +117,16 @@ function textIn(setting: string, file: string): string {
   try {
     return readFileSync(file, "latin1");
   } catch (cause) {
-    throw refusal(setting, file, messageOf(cause), cause);
+    const why = unreadable[codeOf(cause) ?? ""] ?? messageOf(cause);
+    throw refusal(setting, file, why, cause);
   }
 }
+
+const unreadable: Record<string, string> = {
+  ENOENT: "there is no such file",
+  EACCES: "the daemon's user may not read it",
+  EISDIR: "it is a directory",
+};
 
 /** the first, which is the server's own */
 function certificateIn(text: string, file: string): X509Certificate {

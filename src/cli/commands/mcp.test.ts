@@ -96,6 +96,19 @@ test("requests before the end of the input are answered, also if it ends while t
   expect(JSON.parse(String(answer))).toMatchObject({ id: 1, result: { serverInfo: { name: "sandkeep" } } });
 });
 
+test("a line that is no message is left out with one sentence", async () => {
+  const server = createServer(({ url }, response) => void response.end(url === "/health" ? '{"status":"ok"}' : "{}"));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const warned = new Promise((resolve) => {
+    void mcpCommand(["--url", `http://127.0.0.1:${(server.address() as AddressInfo).port}`], {
+      ...{ ...context({ SANDKEEP_API_KEY: "sk_x" }), input: Readable.from([Buffer.from("{}\n")]), warn: resolve },
+      output: new PassThrough() as unknown as NodeJS.WriteStream,
+    });
+  });
+  expect(await warned).toBe("Left out a line of the input: it is not a message of JSON-RPC 2.0");
+});
+
 test("requests before the end of the input are answered, with the reason if the daemon cannot be used", () => {
   const clientInfo = { name: "test", version: "1" };
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };

@@ -87,9 +87,14 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<n
   }
   serveStdio(() => relay(daemon, context.version), {
     transport: transport(),
-    onerror: (error) => context.warn(error.message),
+    onerror: (error) => context.warn(wordsOf(error)),
   });
   return undefined;
+}
+
+/** The SDK's checks list every form that a message could have had. */
+function wordsOf(error: Error): string {
+  return "issues" in error ? "Left out a line of the input: it is not a message of JSON-RPC 2.0" : error.message;
 }
 
 /** answers every request with an error until the input ends */

@@ -2,10 +2,10 @@
 
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
-import { misuse } from "../errors.ts";
+import { CliError, misuse, Refusal } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { briefly } from "../print/table.ts";
-import { durationOf } from "../units.ts";
+import { durationInWords, durationOf } from "../units.ts";
 
 export const extendUsage = `Usage: sandkeep extend [options] <sandbox> <duration>
 
@@ -27,7 +27,18 @@ export async function extendCommand(args: string[], context: CommandContext): Pr
   const daemon = new Daemon(values, context);
   const input = { params: { sandbox }, query: daemon.scope, body: { duration } };
   const asked = daemon.client.call("extendSession", input);
-  const session = await daemon.askAbout(sandbox, `extend "${sandbox}"`, asked);
+  const session = await daemon.askAbout(sandbox, `extend "${sandbox}"`, asked).catch((error: unknown) => {
+    throw inDurations(error);
+  });
   context.print(values.json ? plainJson(session) : sandbox);
   if (session.expiresAt !== null) context.warn(`It ends in ${briefly(session.expiresAt - context.now())}`);
+}
+
+/** the API counts milliseconds */
+export function inDurations(error: unknown): unknown {
+  if (!(error instanceof Refusal)) return error;
+  const [limit, sign, length] = /`duration` should be ([<>])= (\d+)/.exec(error.message) ?? [];
+  if (limit === undefined) return error;
+  const words = `the duration should be at ${sign === "<" ? "most" : "least"} ${durationInWords(Number(length))}`;
+  return new CliError(error.message.replace(limit, words));
 }

@@ -22,3 +22,15 @@ test("a new name in a path that breaks the rule for names is refused with the ru
   );
   expect((await ask("GET", `/sandkeep/v1/drives/${"a".repeat(300)}`)).status).toBe(404);
 });
+
+test.each([
+  ["teams", { slug: "a b" }, "the name of a team has up to 48 lowercase letters"],
+  ["projects", { name: "a b" }, "the name of a project has no blanks"],
+  ["sandboxes", { name: "a b" }, "a name begins with a letter or digit"],
+  ["sandboxes", { cwd: "a" }, "`cwd` should be an absolute path"],
+  ["sandboxes", { mounts: { a: { drive: "d" } } }, "a drive is mounted at an absolute path"],
+  ["webhooks", { url: "https://a.test", events: ["nothing"] }, "an event is one of sandbox, session"],
+])("a body of %s that breaks a rule is refused with a sentence, not with a pattern: %j", async (path, body, said) => {
+  const { status, json } = await apiClient().ask("POST", `/sandkeep/v1/${path}`, body);
+  expect({ status, said: json.error.message }).toEqual({ status: 400, said: expect.stringContaining(said) });
+});

@@ -45,7 +45,8 @@ const buildQuery = {
   timeout: wholeNumber({ min: 1, max: 3600 }).optional().meta({ description: "Seconds" }),
 };
 
-const buildArgs = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
+const argRule = "the name of a build argument has only letters, digits and underscores, and no digit first.";
+const buildArgs = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, argRule), z.string());
 
 const buildLine = z
   .object({ type: z.string() })

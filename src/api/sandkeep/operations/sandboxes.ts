@@ -31,7 +31,7 @@ function tagPair() {
   return z
     .string()
     .max(1024)
-    .regex(/^[^=]+=/);
+    .regex(/^[^=]+=/, "a tag is written as name=value.");
 }
 
 export function sandboxOperations({ core, limits, domain, logError }: Dialect) {

@@ -8,6 +8,9 @@ import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Teams and keys";
 
+const slugRule =
+  "the name of a team has up to 48 lowercase letters and digits, with single dashes between them where you like.";
+
 const teamResource = z.object({ id: z.string(), slug: z.string(), createdAt: time }).meta({ id: "Team" });
 const projectResource = z
   .object({ id: z.string(), name: z.string(), teamId: z.string(), createdAt: time })
@@ -47,7 +50,7 @@ export function teamOperations({ core }: Dialect) {
       tag,
       summary: "Creates a team with a first project; needs an admin key",
       about: "host",
-      body: z.strictObject({ slug: z.string().regex(/^[a-z0-9](-?[a-z0-9]){0,47}$/) }),
+      body: z.strictObject({ slug: z.string().regex(/^[a-z0-9](-?[a-z0-9]){0,47}$/, slugRule) }),
       answer: answers("The team", teamResource, 201),
       run: async ({ caller, body: { slug } }) => printTeam(await core.access.createTeam(caller, slug)),
     }),
@@ -91,7 +94,7 @@ export function teamOperations({ core }: Dialect) {
           .string()
           .min(1)
           .max(100)
-          .regex(/^[^\s/]+$/),
+          .regex(/^[^\s/]+$/, "the name of a project has no blanks and no slashes."),
       }),
       answer: answers("The project", projectResource, 201),
       run: async ({ caller, body: { name } }) => printProject(await core.access.createProject(caller, undefined, name)),

@@ -13,6 +13,8 @@ import { topics } from "./events.ts";
 const tag = "Events";
 const params = { webhook: idOf("webhook") };
 
+const typeRule = `an event is one of ${topics.join(", ")}, or a type such as \`session.running\`.`;
+
 const settings = {
   url: z.string().min(1).max(2048).meta({ description: "An https address; http only where the operator allows it" }),
   events: z
@@ -20,7 +22,7 @@ const settings = {
       z
         .string()
         .max(64)
-        .regex(new RegExp(`^(${topics.join("|")})(\\.[a-z]+)?$`)),
+        .regex(new RegExp(`^(${topics.join("|")})(\\.[a-z]+)?$`), typeRule),
     )
     .max(32)
     .meta({ description: "Types such as `session.running`, or first words such as `session`; all if it is empty" }),

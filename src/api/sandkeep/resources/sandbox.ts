@@ -134,7 +134,7 @@ export function sandboxBodies({ ports: mostPorts, vcpus, timeout }: ServiceLimit
     ports: z.array(z.int().min(1).max(65_535)).max(mostPorts).optional(),
     mounts: z
       .record(
-        z.string().regex(/^\/[^\0]{1,4095}$/),
+        z.string().regex(/^\/[^\0]{1,4095}$/, "a drive is mounted at an absolute path below the root."),
         z.strictObject({
           drive: z.string().min(1).max(128),
           mode: z.enum(["read-write", "snapshot"]).default("read-write"),
@@ -163,7 +163,7 @@ export function sandboxBodies({ ports: mostPorts, vcpus, timeout }: ServiceLimit
         runtime: z.string().min(1).max(64).optional(),
         source: source.optional(),
         user: z.string().min(1).max(256).optional(),
-        cwd: z.string().regex(/^\//).max(4096).optional(),
+        cwd: z.string().regex(/^\//, "`cwd` should be an absolute path.").max(4096).optional(),
       })
       .meta({ id: "NewSandbox" }),
     fork: fork.meta({ id: "Fork" }),
