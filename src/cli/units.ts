@@ -53,6 +53,12 @@ export function portOf(text: string): number {
   throw new CliError(`Cannot use port "${text}": it must be a number from 1 to 65535`);
 }
 
+/** a whole number, also 0 */
+export function countOf(option: string, text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new CliError(`Cannot use ${option} "${text}": it must be a whole number such as 20`);
+}
+
 /** a number such as 2 or 0.5 */
 export function numberOf(option: string, text: string): number {
   if (/^\d{1,9}(\.\d{1,3})?$/.test(text)) return Number(text);

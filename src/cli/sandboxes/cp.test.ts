@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { TarWriter } from "../../base/tar/writer.ts";
 import type { RemoteFiles } from "../files/remote-files.ts";
 import { download, placeOf } from "./cp.ts";
-import { eventLine } from "./events.ts";
+import { eventLine, pastOf } from "./events.ts";
 
 test("a word with a colon before any slash names a sandbox", () => {
   expect(placeOf("demo:/tmp/a:b")).toEqual({ sandbox: "demo", path: "/tmp/a:b" });
@@ -18,6 +18,19 @@ test("a word with a colon before any slash names a sandbox", () => {
 test("an event is one line, whatever its texts contain", () => {
   const event = { type: "command.started", at: 0, cursor: "x-1", sandboxId: "sandbox_1", name: "a\u001b[2J\nb" };
   expect(eventLine(event)).toBe("1970-01-01 00:00:00.000  command.started       name=a\\u001b[2J\\u000ab");
+});
+
+test("a gap says what it means", () => {
+  expect(eventLine({ type: "gap", at: 0, cursor: "x-1" })).toMatch(/ {2}gap +events may be missing here: /);
+});
+
+test("of past events, those since a time or the last ones are shown", () => {
+  const events = [1, 2, 3].map((at) => ({ at }));
+  expect(pastOf(events, {})).toEqual(events);
+  expect(pastOf(events, { from: 2 })).toEqual([{ at: 2 }, { at: 3 }]);
+  expect(pastOf(events, { limit: 1 })).toEqual([{ at: 3 }]);
+  expect(pastOf(events, { limit: 9, from: 3 })).toEqual([{ at: 3 }]);
+  expect(pastOf(events, { limit: 0 })).toEqual([]);
 });
 
 const context = {
