@@ -4,14 +4,20 @@ import { nearestOf } from "../base/similar.ts";
 import { settings } from "./config.ts";
 
 /** variables that only clients read */
-const ofClients = ["SANDKEEP_URL"];
+const ofClients = ["SANDKEEP_URL", "SANDKEEP_CONTEXT"];
+const prefix = "SANDKEEP_";
 
 /** a sentence for each */
 export function unknownSettings(environment: NodeJS.ProcessEnv): string[] {
   const known = [...Object.values(settings).map(({ env }) => env), ...ofClients];
-  const unknown = Object.keys(environment).filter((name) => name.startsWith("SANDKEEP_") && !known.includes(name));
+  const unknown = Object.keys(environment).filter((name) => name.startsWith(prefix) && !known.includes(name));
   return unknown.map((name) => {
-    const nearest = nearestOf(name, known);
-    return `Ignoring ${name}: there is no such setting${nearest === undefined ? "" : `. Did you mean ${nearest}?`}`;
+    // The prefix would make all of them similar.
+    const nearest = nearestOf(
+      name.slice(prefix.length),
+      known.map((each) => each.slice(prefix.length)),
+    );
+    const meant = nearest === undefined ? "" : `. Did you mean ${prefix}${nearest}?`;
+    return `Ignoring ${name}: there is no such setting${meant}`;
   });
 }
