@@ -4,7 +4,7 @@ import { Client } from "../client/client.ts";
 import { daemonUrl } from "../client/connection.ts";
 import { contextNamed, readContexts, writeContexts } from "../client/contexts.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
-import { CliError } from "../errors.ts";
+import { CliError, Refusal } from "../errors.ts";
 import { hiddenLine } from "../print/hidden-line.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -65,10 +65,18 @@ export async function contextCommand(args: string[], context: CommandContext): P
     if (values.url === undefined) throw new CliError(`Cannot make the context "${name}": give its --url`);
     const url = daemonUrl(values, { environment: {}, dataDirs: [] });
     const key = await keyFor(url, context);
-    await new Client({ url, key }).requireAccess({});
+    await new Client({ url, key }).requireAccess({}).catch((error: unknown) => {
+      throw error instanceof Refusal && error.status === 401 ? refusedKey(name, url) : error;
+    });
     writeContexts({ ...known, contexts: { ...known.contexts, [name]: { url, key } } }, environment);
   }
   print(values.json ? plainJson({ name }) : name);
+}
+
+/** Its hint is about the key that was given here, which no variable and no file had. */
+function refusedKey(name: string, url: string): CliError {
+  const hint = "sandkeep key create makes one where the daemon can be used; give the secret that it prints";
+  return new CliError(`Cannot make the context "${name}": the daemon at "${url}" does not accept this key`, hint);
 }
 
 async function keyFor(url: string, { input, errors }: CommandContext): Promise<string> {

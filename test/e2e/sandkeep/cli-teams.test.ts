@@ -98,7 +98,12 @@ test("a context stands for a daemon, and a variable comes before it", async () =
   const nowhere = { SANDKEEP_URL: "", SANDKEEP_API_KEY: "", SANDKEEP_DATA_DIR: "", XDG_CONFIG_HOME: home };
   const plain = new Cli(daemon, nowhere);
   expect(await plain.run(["context", "create", "test", "--url", url], `${key}\n`)).toMatchObject({ code: 0 });
-  expect(await plain.run(["context", "create", "bad", "--url", url], "sk_wrong\n")).toMatchObject({ code: 1 });
+  expect(await plain.run(["context", "create", "bad", "--url", url], "sk_wrong\n")).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^sandkeep: Cannot make the context "bad": .* does not accept this key\nhint: sandkeep key create /,
+    ),
+  });
   expect((await plain.run(["context", "use", "tset"])).stderr).toMatch(/hint: Did you mean "test"\?/);
   expect((await plain.run(["context", "use", "test"])).stdout).toBe("test\n");
   const listed = await plain.run(["context", "ls"]);
