@@ -56,6 +56,8 @@ interface Key {
   name: string;
   hint: string;
   projectId: string | null;
+  /** whether it may act for every team */
+  admin: boolean;
   readOnly: boolean;
   policyCeiling: string | null;
   createdAt: number;
@@ -107,13 +109,19 @@ async function list(client: Client, json: boolean, context: KeyContext): Promise
   printTable(titles, rows, context);
 }
 
-function limitsOf({ projectId, readOnly, policyCeiling }: Key): string {
+export function limitsOf({
+  admin,
+  projectId,
+  readOnly,
+  policyCeiling,
+}: Pick<Key, "admin" | "projectId" | "readOnly" | "policyCeiling">): string {
   const limits = [
     ...(projectId === null ? [] : [`project ${projectId}`]),
     ...(readOnly ? ["read-only"] : []),
     ...(policyCeiling === null ? [] : [`policy ${policyCeiling}`]),
   ];
-  return limits.length === 0 ? "no limits" : limits.join("; ");
+  if (limits.length > 0) return limits.join("; ");
+  return admin ? "no limits, for every team" : "no limits in its team";
 }
 
 function day(at: number | null): string {
