@@ -38,8 +38,8 @@ export function verbOf(given: string): string {
 export function unknownVerb(command: string, given: string, known: string[]): string {
   if (given === "") return `Cannot do "${command}": it must be followed by ${known.join(", ")}`;
   const all = [...known, ...Object.keys(synonyms).filter((word) => known.includes(verbOf(word)))];
-  const meant = didYouMean(given, all);
-  return `Cannot do "${command} ${given}": there is no such command${meant === "" ? "" : `. ${meant}`}`;
+  const meant = didYouMean(given, all) || `There are ${known.join(", ")}`;
+  return `Cannot do "${command} ${given}": there is no such command. ${meant}`;
 }
 
 /** the first word of a command and the names after it; `verbs` says how many names each word takes */

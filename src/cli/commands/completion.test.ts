@@ -34,6 +34,7 @@ test.each<[string, string[]]>([
 
 test("an unknown shell is an error that names the known ones", async () => {
   await expect(completionCommand(["bsh"], context)).rejects.toThrow(/Did you mean "bash"\?/);
+  await expect(completionCommand(["tcsh"], context)).rejects.toThrow(/There are bash, zsh, fish\n/);
   await completionCommand(["words", "--", "ru"], context);
   expect(lines).toEqual(["run"]);
 });

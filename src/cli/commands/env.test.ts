@@ -171,7 +171,7 @@ test("eval fails if there are no settings to evaluate", async () => {
 test.each([
   [[], /Cannot print settings: name one service, vercel, e2b or veryfront\n/],
   [["vercell"], /Cannot print settings for "vercell": there is no such service. Did you mean "vercel"\?\n/],
-  [["aws"], /Cannot print settings for "aws"/],
+  [["aws"], /Cannot print settings for "aws": there is no such service. There are vercel, e2b and veryfront\n/],
   [["constructor"], /Cannot print settings for "constructor"/],
   [["vercel", "e2b"], /Cannot print settings: name one service/],
   [["vercel", "--what"], /Unknown option '--what'\n/],

@@ -77,8 +77,8 @@ function noSuchService([service, ...rest]: string[]): string {
   const known = Object.keys(services);
   if (service === undefined || rest.length > 0)
     return `Cannot print settings: name one service, ${known.slice(0, -1).join(", ")} or ${known.at(-1)}`;
-  const meant = didYouMean(service, known);
-  return `Cannot print settings for "${service}": there is no such service${meant === "" ? "" : `. ${meant}`}`;
+  const meant = didYouMean(service, known) || `There are ${known.slice(0, -1).join(", ")} and ${known.at(-1)}`;
+  return `Cannot print settings for "${service}": there is no such service. ${meant}`;
 }
 
 interface Connection {

@@ -52,6 +52,7 @@ test("docs/mcp.md shows the real output", async () => {
 
 test("a misspelt client suggests the right one", async () => {
   await expect(run(["config", "cursr"], {})).rejects.toThrow('there is no such client. Did you mean "cursor"?');
+  await expect(run(["config", "foo"], {})).rejects.toThrow("there is no such client. There are claude, claude-code, ");
 });
 
 test("a configuration without a key that its client could read is refused", async () => {

@@ -163,8 +163,8 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
 
 function noSuchClient([client = "", ...rest]: string[]): string {
   if (client === "" || rest.length > 0) return `Cannot configure a client: name one of ${clientNames.join(", ")}`;
-  const meant = didYouMean(client, clientNames);
-  return `Cannot configure "${client}": there is no such client${meant === "" ? "" : `. ${meant}`}`;
+  const meant = didYouMean(client, clientNames) || `There are ${clientNames.join(", ")}`;
+  return `Cannot configure "${client}": there is no such client. ${meant}`;
 }
 
 /** a server that passes every request on to the daemon */

@@ -130,7 +130,7 @@ test("invalid arguments are an error with the usage", async () => {
   }
   expect(await refusal(run(at, ["lst"]))).toMatch(/: there is no such command. Did you mean "ls"\?\n/);
   expect(await refusal(run(at, ["exprt"]))).toMatch(/: there is no such command. Did you mean "export"\?\n/);
-  expect(await refusal(run(at, ["constructor"]))).toMatch(/: there is no such command\n/);
+  expect(await refusal(run(at, ["constructor"]))).toMatch(/: there is no such command. There are pull, /);
   expect(await refusal(run(at, ["prune", "--json"]))).toMatch(/Cannot print JSON for "image prune"/);
   expect((await run(at, [])).join()).toMatch(/^Usage:/);
   expect((await run(at, ["--help"])).join()).toMatch(/^Usage:/);
