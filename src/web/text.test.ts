@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { plainText } from "./sandbox/output.ts";
-import { line, memory, size, span, took, visible } from "./text.ts";
+import { counted, line, memory, size, span, took, visible } from "./text.ts";
 
 test("control and direction characters are shown as escapes", () => {
   expect(visible("a\u202eb\u0007c\u200d")).toBe("a\\u{202e}b\\u{7}c\\u{200d}");
@@ -11,6 +11,13 @@ test("control and direction characters are shown as escapes", () => {
 
 test("output has no sequences for terminals, and keeps its lines", () => {
   expect(plainText("\u001b[31mred\u001b[0m\r\n\u001b]0;title\u0007\tx\u202e\u0000")).toBe("red\n\tx\\u{202e}\\u{0}");
+});
+
+test("a noun has the number of its count", () => {
+  expect([0, 1, 2].map((count) => counted(count, "sandbox was", "sandboxes were"))).toEqual([
+    ...["0 sandboxes were", "1 sandbox was", "2 sandboxes were"],
+  ]);
+  expect([1, 2].map((count) => counted(count, "session"))).toEqual(["1 session", "2 sessions"]);
 });
 
 test("times, sizes and commands are short", () => {

@@ -48,6 +48,11 @@ export function memory(mib: number): string {
   return mib >= 1024 ? `${Number((mib / 1024).toFixed(1))} GiB` : `${mib} MiB`;
 }
 
+/** "1 sandbox", "2 sandboxes" */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${count} ${count === 1 ? one : several}`;
+}
+
 export function clock(at: number): string {
   return new Date(at).toLocaleTimeString("en-GB");
 }

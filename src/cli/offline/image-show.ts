@@ -1,5 +1,6 @@
 /** The output of `sandkeep image ls`, `inspect` and `history`. It escapes all text of the images' makers. */
 
+import { counted } from "../../base/counted.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
@@ -17,7 +18,7 @@ export async function described({ images, layers }: Stores, image: ImageRecord):
   const owner = image.owner === undefined ? "" : ` (${image.owner})`;
   const common = shared > 0 ? ` (${megabytes(shared)} shared)` : "";
   const when = new Date(image.createdAt).toISOString();
-  return `${image.name}${owner}  ${count} ${count === 1 ? "layer" : "layers"}  ${megabytes(total)}${common}  ${when}`;
+  return `${image.name}${owner}  ${counted(count, "layer")}  ${megabytes(total)}${common}  ${when}`;
 }
 
 /** a table of the images; `now` in ms */

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { counted } from "../../base/counted.ts";
 import { optionProblem } from "../../base/similar.ts";
 import { defaultTeam } from "../../core/access/access.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -174,7 +175,7 @@ const commands: Record<string, ImageCommand> = {
       await pruneDownloads(join(store.store, "downloads"));
       const count = await store.collect();
       const later = "the daemon deletes what nothing needs";
-      context.print(count === undefined ? later : `deleted ${count} ${count === 1 ? "layer" : "layers"}`);
+      context.print(count === undefined ? later : `deleted ${counted(count, "layer")}`);
     },
   },
   alias: {

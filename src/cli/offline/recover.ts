@@ -1,6 +1,7 @@
 /** `sandkeep recover`: lists items of a data directory that its database does not know, and adopts them. */
 
 import { parseArgs } from "node:util";
+import { counted } from "../../base/counted.ts";
 import { optionProblem } from "../../base/similar.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type AdoptionContext, adoptUnknown } from "../../core/recovery/adoption.ts";
@@ -108,10 +109,16 @@ function listed({ unknown, damaged }: Found): string[] {
 }
 
 function report({ sandboxes, sessions, snapshots, drives, left }: Adopted, { serveCommand }: RecoveryPlace): string[] {
+  const counts = [
+    counted(sandboxes.length, "sandbox", "sandboxes"),
+    counted(sessions, "session"),
+    counted(snapshots, "snapshot"),
+    counted(drives, "drive"),
+  ];
   return [
     ...left.map((sentence) => `left: ${sentence}`),
     ...sandboxes.map((name) => `adopted sandbox "${name}"`),
-    `Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`,
+    `Adopted ${counts.join(", ")}.`,
     "Keys of teams and the list of past commands are not recovered.",
     `To start the daemon, run: ${serveCommand}`,
   ];

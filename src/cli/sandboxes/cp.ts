@@ -3,6 +3,7 @@
 import { constants } from "node:fs";
 import { lstat, open, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, posix } from "node:path";
+import { counted } from "../../base/counted.ts";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
@@ -156,7 +157,8 @@ export async function download(
   if (isDirectory) {
     if (place !== to.path && (await lstat(place).catch(() => undefined))?.isSymbolicLink()) throw symlinkAt(place);
     const leftOut = await unpack(metered(await remote.pack(source), { what }, context), place);
-    if (leftOut > 0) warn(`Left out ${leftOut} that are neither files, directories nor links`);
+    if (leftOut > 0)
+      warn(`Left out ${counted(leftOut, "entry", "entries")}: only files, directories and links are copied`);
     return place;
   }
   const there = await lstat(place).catch(() => undefined);

@@ -9,6 +9,7 @@
  *   none        b          refused
  */
 
+import { counted } from "../../base/counted.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { RecoveryFiles } from "../ports/recovery-files.ts";
 import type { Runtime } from "../ports/runtime.ts";
@@ -50,9 +51,10 @@ export async function bindFirst(pair: BoundPair, runtime: Runtime, fresh: string
   const { unknown, known } = await takeInventory(store, runtime);
   const machines = unknown.live.length + unknown.ended.length;
   if (known === 0 && machines + unknown.snapshots.length > 0) {
+    const held = `${counted(machines, "machine")} and ${counted(unknown.snapshots.length, "snapshot")}`;
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": it holds ${machines} machines and ${unknown.snapshots.length} snapshots, and the database ${database} knows none of them. ${remedy(pair, "the database that it was used with")}`,
+      `Cannot serve "${directory}": it holds ${held}, and the database ${database} knows none of them. ${remedy(pair, "the database that it was used with")}`,
     );
   }
   if (known === 0 && (await store.liveRuntimeSnapshots()).length > 0) {

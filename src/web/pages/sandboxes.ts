@@ -23,7 +23,7 @@ import { NewSandbox } from "../parts/new-sandbox.ts";
 import { type Head, Rows } from "../parts/rows.ts";
 import { StateMark } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
-import { commandLine, date, memory, size, span, visible } from "../text.ts";
+import { commandLine, counted, date, memory, size, span, visible } from "../text.ts";
 
 const ColumnsMenu = Lazy(async () => (await import("../parts/columns-menu.ts")).ColumnsMenu);
 const FirstSandbox = Lazy(async () => (await import("../parts/first-sandbox.ts")).FirstSandbox);
@@ -108,7 +108,7 @@ function List() {
       asking === "delete" &&
       html`<${Question}
         title="Delete sandboxes" verb=${`Delete ${selected.value.length}`} close=${close}
-        text=${`${selected.value.length} sandboxes lose their files and snapshots: ${selected.value.map(visible).join(", ")}`}
+        text=${`${counted(selected.value.length, "sandbox loses its", "sandboxes lose their")} files and snapshots: ${selected.value.map(visible).join(", ")}`}
         act=${() => forEach(remove)}
       />`
     }`;

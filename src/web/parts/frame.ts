@@ -78,7 +78,9 @@ function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Pa
     <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}${
       path === "egress" &&
       refusals.value.size > 0 &&
-      html`<em class="fail">${refusals.value.size}<span class="unseen"> sandboxes were refused</span></em>`
+      html`<em class="fail">${refusals.value.size}<span class="unseen">${
+        refusals.value.size === 1 ? " sandbox was refused" : " sandboxes were refused"
+      }</span></em>`
     }
   </a>`;
 }

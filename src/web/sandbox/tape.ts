@@ -9,7 +9,7 @@ import type { History, HistoryAnswer, SessionLoad } from "../data/history.ts";
 import { now, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
-import { clock, line, span as time, visible } from "../text.ts";
+import { clock, counted, line, span as time, visible } from "../text.ts";
 import { curve } from "./curve.ts";
 import { axisPlace, axisWords, between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
 
@@ -67,7 +67,13 @@ export function Tape({ value: { session }, history }: TapeProps) {
     else return;
     event.preventDefault();
   };
-  const summary = `${sessions.length} sessions, ${snapshots.length} snapshots, ${commands.length} commands, ${lines.length} connections of which ${refused} refused`;
+  const amounts = [
+    counted(sessions.length, "session"),
+    counted(snapshots.length, "snapshot"),
+    counted(commands.length, "command"),
+    counted(lines.length, "connection"),
+  ];
+  const summary = `${amounts.join(", ")} of which ${refused} refused`;
   return html`<div class="tape">
     <div class="lanes" aria-hidden="true"><span>sessions</span><span>commands</span><span>egress</span><span>cpu</span></div>
     <div class="drawing">

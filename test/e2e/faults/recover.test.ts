@@ -155,9 +155,10 @@ test("data of a version without identities gets one silently; with an empty data
   rmSync(join(daemon.dataDir, "recovery"), { recursive: true });
   moveDatabase("away");
   const refused = await daemon.start().catch((error: Error) => error.message);
-  expect(refused).toMatch(/it holds 1 machines and 0 snapshots, and the database ".*" knows none of them/);
+  expect(refused).toMatch(/it holds 1 machine and 0 snapshots, and the database ".*" knows none of them/);
   // It has no description, so it gets a sandbox of its own.
   const adopted = recover("--adopt").stdout;
+  expect(adopted).toContain("Adopted 1 sandbox, 1 session, 0 snapshots, 0 drives.");
   const [, name = ""] = /adopted sandbox "(recovered-\w+)"/.exec(adopted) ?? [];
   await daemon.start();
   await eventually("it runs", async () => (await raw(daemon, "GET", `/v2/sandboxes/${name}`)).json.session.id === id);

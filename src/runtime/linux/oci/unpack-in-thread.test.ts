@@ -68,7 +68,7 @@ test("a thread unpacks a large layer to the same files, and the blob is gone bef
   const { image } = await pull(there, registry, { said });
   expect(await dump(there, image.kept?.at(-1))).toEqual(plain);
   expect(there.sessions()).toBe(1);
-  expect(said.filter((sentence) => sentence.startsWith("left out 1 entries below /dev"))).toHaveLength(2);
+  expect(said.filter((sentence) => sentence.startsWith("left out 1 entry below /dev"))).toHaveLength(2);
   expect(await readdir(join(there.path, "downloads"))).toEqual([]);
 });
 

@@ -11,6 +11,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { counted } from "../../../base/counted.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImagePart } from "../../../core/model/image.ts";
 import { decompressed } from "../files/decompress.ts";
@@ -154,7 +155,7 @@ function limitsOf(job: UnpackJob, bytes: Allowance): TarLimits {
 }
 
 function reportDevices(count: number, progress: (sentence: string) => void): void {
-  if (count > 0) progress(`left out ${count} entries below /dev: a sandbox has a /dev of its own`);
+  if (count > 0) progress(`left out ${counted(count, "entry", "entries")} below /dev: a sandbox has a /dev of its own`);
 }
 
 /** of each layer, or of it and all below it: the same wherever these come from, and in no other order */
