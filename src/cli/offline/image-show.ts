@@ -1,6 +1,7 @@
 /** The output of `sandkeep image ls`, `inspect` and `history`. It escapes all text of the images' makers. */
 
 import { counted } from "../../base/counted.ts";
+import { sizeInWords } from "../../base/size-in-words.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
@@ -16,9 +17,9 @@ export async function described({ images, layers }: Stores, image: ImageRecord):
   const { total, shared } = await sizesOf({ images, layers }, image);
   const count = image.parts?.length ?? image.layers.length;
   const owner = image.owner === undefined ? "" : ` (${image.owner})`;
-  const common = shared > 0 ? ` (${megabytes(shared)} shared)` : "";
+  const common = shared > 0 ? ` (${sizeInWords(shared)} shared)` : "";
   const when = new Date(image.createdAt).toISOString();
-  return `${image.name}${owner}  ${counted(count, "layer")}  ${megabytes(total)}${common}  ${when}`;
+  return `${image.name}${owner}  ${counted(count, "layer")}  ${sizeInWords(total)}${common}  ${when}`;
 }
 
 /** a table of the images; `now` in ms */
@@ -26,7 +27,7 @@ export async function listed(stores: Stores, images: ImageRecord[], paper: Paper
   const rows = images.map(async (image) => {
     const { total, shared } = await sizesOf(stores, image);
     const { name, owner = "-", parts, layers, createdAt } = image;
-    const sizes = [megabytes(total), shared > 0 ? megabytes(shared) : "-"];
+    const sizes = [sizeInWords(total), shared > 0 ? sizeInWords(shared) : "-"];
     return [name, owner, String(parts?.length ?? layers.length), ...sizes, briefly(now - createdAt)];
   });
   return table(["NAME", "TEAM", "LAYERS", "SIZE", "SHARED", "AGE"], await Promise.all(rows), paper);
@@ -71,12 +72,12 @@ export function history(image: Pick<ImageRecord, "config" | "parts">): string[] 
   const parts = [...(image.parts ?? [])];
   // Some tools write no history, or fewer steps than layers.
   if (hasParts && steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
-    return parts.map(({ diffId, size }) => `${megabytes(size)}  sha256:${diffId}`).reverse();
+    return parts.map(({ diffId, size }) => `${sizeInWords(size)}  sha256:${diffId}`).reverse();
   }
   const lines = steps.map(({ createdBy, comment, createdAt, isEmpty }) => {
     const when = createdAt === undefined ? "unknown time" : new Date(createdAt).toISOString();
     // The daemon's own builds keep no size for each step.
-    const size = isEmpty ? "0 MB" : hasParts ? megabytes(parts.shift()?.size ?? 0) : "-";
+    const size = isEmpty ? sizeInWords(0) : hasParts ? sizeInWords(parts.shift()?.size ?? 0) : "-";
     return `${when}  ${size}  ${shown(createdBy)}${comment ? `  # ${shown(comment, 80)}` : ""}`;
   });
   return lines.reverse();
@@ -118,8 +119,4 @@ function escaped(sign: string): string {
     .flatMap((each) => each.split(""))
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1e6)} MB`;
 }

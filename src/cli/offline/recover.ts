@@ -3,6 +3,7 @@
 import { parseArgs } from "node:util";
 import { counted } from "../../base/counted.ts";
 import { optionProblem } from "../../base/similar.ts";
+import { sizeInWords } from "../../base/size-in-words.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type AdoptionContext, adoptUnknown } from "../../core/recovery/adoption.ts";
 import { type BoundPair, bindAnyway } from "../../core/recovery/identity.ts";
@@ -129,7 +130,7 @@ function lineOf(item: Item): string {
   if (item.kind === "drive") return `${start}${item.name === undefined ? "of unknown name" : `"${item.name}"`}`;
   const sandbox = item.sandbox === undefined ? "of an unknown sandbox" : `of sandbox "${item.sandbox}"`;
   if (item.kind === "snapshot") {
-    return `${start}${sandbox}, ${Math.ceil(item.size / 1e6)} MB, ${item.createdAt}`;
+    return `${start}${sandbox}, ${sizeInWords(item.size)}, ${item.createdAt}`;
   }
   if (item.endedAt !== undefined) return `${start}${sandbox}, ended ${item.endedAt}`;
   return `${start}${sandbox}, ${item.isPaused ? "paused" : "running"}`;

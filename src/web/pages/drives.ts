@@ -11,7 +11,7 @@ import { Question } from "../parts/dialog.ts";
 import { Rows } from "../parts/rows.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
-import { date, size, span, visible } from "../text.ts";
+import { date, memory, size, span, visible } from "../text.ts";
 
 type Drive = Output<"getDrive">;
 
@@ -53,7 +53,7 @@ export function DrivesPage() {
   const row = (each: Drive) => html`<tr data-row>
     <th scope="row" class="mono">${visible(each.name)}</th>
     <td class="c-image">${each.sandbox === null ? "—" : html`<a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a>`}</td>
-    <td class="num">${size(each.maxSize)}</td>
+    <td class="num">${limitWords(each.maxSize)}</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="c-acts"><div class="acts">
       <button type="button" class="small" onClick=${() => void fork(each)}>Copy</button>
@@ -76,4 +76,9 @@ export function DrivesPage() {
       html`<${Question} title="Delete drive" verb="Delete" text=${`The files of ${visible(asking.name)} are lost.`}
         close=${() => setAsking(undefined)} act=${() => void remove(asking)} />`
     }`;
+}
+
+/** in the units that people give it in; other clients may choose a size that has no whole number of these */
+function limitWords(bytes: number): string {
+  return bytes % 2 ** 20 === 0 ? memory(bytes / 2 ** 20) : size(bytes);
 }

@@ -64,7 +64,7 @@ test("a start without the database file is refused, and everything is there agai
   );
   expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "running", running$/m);
   expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "paused", paused$/m);
-  expect(listed.stdout).toMatch(/^snapshot {2}\w+ {2}of sandbox "stopped", \d+ MB, /m);
+  expect(listed.stdout).toMatch(/^snapshot {2}\w+ {2}of sandbox "stopped", [\d.]+ [kM]B, /m);
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);
 
   expect(recover("--adopt").stdout).toContain("Adopted 3 sandboxes, 3 sessions, 2 snapshots, 0 drives.");
