@@ -62,7 +62,7 @@ test("an image is imported, listed and deleted", async () => {
     { name: "saved:1", digest: expect.stringMatching(/^sha256:/), layers: 1, ...common },
   ]);
   expect(await run(at, ["delete", "mine"])).toEqual([
-    "deleted mine; layers that a sandbox or snapshot needs go with these",
+    "deleted mine; sandboxes and snapshots made from it keep the layers that they need",
   ]);
   expect(await run(at, ["list"])).toHaveLength(2);
   expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);

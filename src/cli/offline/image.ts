@@ -174,7 +174,8 @@ const commands: Record<string, ImageCommand> = {
     async run({ store, context }) {
       await pruneDownloads(join(store.store, "downloads"));
       const count = await store.collect();
-      const later = "the daemon deletes what nothing needs";
+      const later =
+        "deleted interrupted downloads; layers that nothing needs are deleted by the daemon, now or when it runs";
       context.print(count === undefined ? later : `deleted ${counted(count, "layer")}`);
     },
   },
@@ -219,7 +220,7 @@ async function remove({ store, context, values, operand }: Job): Promise<void> {
   await store.images.delete(imageKey(image));
   // A running daemon notices the change, and collects too.
   await store.collect();
-  context.print(`deleted ${operand}; layers that a sandbox or snapshot needs go with these`);
+  context.print(`deleted ${operand}; sandboxes and snapshots made from it keep the layers that they need`);
 }
 
 function shared(values: Job["values"], context: ImageContext) {
