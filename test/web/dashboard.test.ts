@@ -116,8 +116,7 @@ test("the overview shows how busy the host is, again and again, to admin keys on
   expect(complaints).toEqual([]);
 
   const { secret } = await client.call("createKey", { body: { name: "no admin" } });
-  const other = await newPage(browser);
-  await other.page.goto(await signInLink({ ...daemon(), key: secret }));
+  const other = await signedIn(browser, { ...daemon(), key: secret });
   await other.page.goto(`${daemon().url}/ui/overview`);
   await other.page.locator(".figures").getByText("running", { exact: true }).waitFor();
   expect(await other.page.getByText("host processors").count()).toBe(0);
