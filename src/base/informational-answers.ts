@@ -5,13 +5,14 @@
 
 import type { ClientRequest } from "node:http";
 
-/** more than any server has a reason to send */
-const most = 16;
+/** of one request: "continue", hints and a few reports of progress; servers in use send fewer */
+export const mostInformational = 16;
 
 /** ends the request with an error if the server sends more of them */
 export function limitInformational(request: ClientRequest): void {
   let count = 0;
   request.on("information", () => {
-    if (++count > most) request.destroy(new Error(`it sent more than ${most} informational answers`));
+    if (++count > mostInformational)
+      request.destroy(new Error(`it sent more than ${mostInformational} informational answers`));
   });
 }

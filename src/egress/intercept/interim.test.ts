@@ -14,9 +14,9 @@ import {
   tls,
   world,
 } from "../../../test/internet/interception.ts";
+import { mostInformational } from "../../base/informational-answers.ts";
 import type { RequestRule } from "../../core/network/network-policy.ts";
 import { newTurns } from "../fairness/turns.ts";
-import { mostInterim } from "./interim.ts";
 
 const inject: RequestRule = { action: { kind: "set-headers", headers: { a: "b" } } };
 const hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
@@ -41,7 +41,7 @@ describe.each([
   test("is disconnected, and both learn why", async () => {
     const flood = await flooding();
     const door = await open(flood.port, [inject]);
-    expect(await ask(door)).toEqual({ hints: mostInterim, status: 502, body: `${problem}\n` });
+    expect(await ask(door)).toEqual({ hints: mostInformational, status: 502, body: `${problem}\n` });
     await eventually("the server is left", () => flood.open() === 0);
     await eventually("it is in the log", () => door.seen.length === 1);
     expect(door.seen).toMatchObject([{ status: 502, problem }]);
@@ -56,17 +56,17 @@ describe.each([
       return spend(cost);
     };
     await ask(await open((await flooding()).port, [inject], { share }));
-    expect(spent).toBeGreaterThan(mostInterim * 40);
+    expect(spent).toBeGreaterThan(mostInformational * 40);
   });
 });
 
 test.each(versions)("as many as the limit reach a program of %s", async (program) => {
-  const door = await open(await saying(hint.repeat(mostInterim) + ok), [inject]);
-  expect(await programs[program](door)).toEqual({ hints: mostInterim, status: 200, body: "ok" });
+  const door = await open(await saying(hint.repeat(mostInformational) + ok), [inject]);
+  expect(await programs[program](door)).toEqual({ hints: mostInformational, status: 200, body: "ok" });
 });
 
 test.each([
-  ["too many", hint.repeat(mostInterim + 1) + ok],
+  ["too many", hint.repeat(mostInformational + 1) + ok],
   ["too long", `HTTP/1.1 103 Early Hints\r\nLink: ${"x".repeat(14_000)}\r\n\r\n`.repeat(5) + ok],
 ])("an answer that comes together with hints that are %s is not passed on", async (_, text) => {
   const door = await open(await saying(text), [inject]);

@@ -3,6 +3,7 @@
  * wants, nothing holds them back, and each costs the time of all machines and room for a program that does not read.
  */
 
+import { mostInformational } from "../../base/informational-answers.ts";
 import type { TimeShare } from "../fairness/turns.ts";
 import type { Header } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
@@ -13,8 +14,6 @@ export interface Interim {
   take(headers: readonly Header[]): boolean;
 }
 
-/** "continue", hints and a few reports of progress: servers in use send fewer */
-export const mostInterim = 16;
 /** bytes of all their headers: no more than the answer itself may have */
 const mostBytes = longestHead;
 /** approximate cost of reading one and passing it on, in µs */
@@ -28,7 +27,7 @@ export function newInterim(share: TimeShare): Interim {
       share.spend(interimCost);
       count++;
       // The limit may be passed by thousands in one read, which are counted and no more.
-      if (count > mostInterim) return false;
+      if (count > mostInformational) return false;
       for (const [name, value] of headers) bytes += name.length + value.length;
       return bytes <= mostBytes;
     },
@@ -37,6 +36,6 @@ export function newInterim(share: TimeShare): Interim {
 
 export function tooManyInterim(host: string): Unreachable {
   return new Unreachable(
-    `Cannot pass on the answer of "${host}": more than ${mostInterim} informational answers (1xx), or ${mostBytes >> 10} KiB of them, came before it`,
+    `Cannot pass on the answer of "${host}": more than ${mostInformational} informational answers (1xx), or ${mostBytes >> 10} KiB of them, came before it`,
   );
 }
