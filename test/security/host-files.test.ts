@@ -81,6 +81,17 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
+test("programs find their locale in an archive, which all machines share and none can change for another", async () => {
+  const archive = "/usr/lib/locale/locale-archive";
+  expect(await shell(machine, "1000", "locale charmap; localedef --list-archive")).toMatch(/^UTF-8\n(.*\n)*C\.utf8\n/);
+  expect(await shell(machine, "1000", `stat -c '%a %U:%G' ${archive}; stat -c %a /usr/lib`)).toBe(
+    "644 root:root\n755\n",
+  );
+  expect(await shell(machine, "root", `: > ${archive}; stat -c %s ${archive}; locale charmap`)).toBe("0\nUTF-8\n");
+  const other = await host.boot();
+  expect(await shell(other, "1000", "localedef --list-archive")).toContain("C.utf8\n");
+});
+
 test("root inside can put something of its own in a hidden file's place", async () => {
   const path = join(folder, "root-only");
   expect(

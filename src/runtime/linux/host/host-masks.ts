@@ -1,8 +1,11 @@
 /**
  * Keeps what is closed to other users of the host (image/host-view.ts) away from sandboxes that show directories of the
- * host: a layer of whiteouts that lies directly above these directories in every root.
+ * host: a layer of whiteouts that lies directly above these directories in every root. It also has the archive of
+ * locales (images/locale-archive.ts), because all machines read it through one cache here, and because it must fit the
+ * host's current C library.
  *
- *   <store>/masks/<id>/        whiteouts, and the directories on the way to them; the id is a digest of what is hidden
+ *   <store>/masks/<id>/        whiteouts, the archive, and the directories on the way to them; the id is a digest of what
+ *                              they are made from
  *   <store>/masks/index.json   which of them is the newest, for each list of directories, and when that was found out
  *
  * The host is searched once, not at each boot or restart, and again from time to time as its files change. Machines that boot
@@ -12,11 +15,12 @@
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { FileSession } from "../files/file-session.ts";
 import { closedIn, closedVersion } from "../images/host-view.ts";
+import { localeArchiveFacts, localeArchivePath, makeLocaleArchive } from "../images/locale-archive.ts";
 import { processTag } from "../layers/claims.ts";
 import { makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 
@@ -35,10 +39,13 @@ export interface HostMasksOptions {
 /** between two searches of the host, in ms; one takes less than a second of one processor */
 const searchEvery = 10 * 60_000;
 
-interface Hidden {
+/** A file that sandboxes see differently than the host. */
+interface Mask {
   /** the host's directory, and a path below it */
   directory: string;
   path: string;
+  /** what the archive is made from, if it is the archive of locales; others are hidden */
+  archiveOf?: string;
 }
 
 export class HostMasks {
@@ -94,7 +101,7 @@ export class HostMasks {
     if (!newest) {
       // Masks of an earlier search may be older than this one.
       if (this.#newest.size === 0) this.#searchedAt = Date.now();
-      newest = hiddenIn(directories).then((hidden) => this.#layerOf(hidden));
+      newest = masksIn(directories).then((masks) => this.#layerOf(masks));
       this.#newest.set(key, newest);
       newest.then(
         () => this.#remember(),
@@ -105,7 +112,7 @@ export class HostMasks {
     return id === "" ? [] : [join(this.#options.folder, id)];
   }
 
-  /** searches the host again, one search at a time, and makes new masks where the hidden files have changed */
+  /** searches the host again, one search at a time, and makes new masks where these files have changed */
   search(): Promise<void> {
     this.#searching = this.#searching.then(() => this.#search());
     return this.#searching;
@@ -115,9 +122,9 @@ export class HostMasks {
     try {
       const begun = Date.now();
       for (const [key, before] of [...this.#newest]) {
-        const hidden = await hiddenIn(z.array(z.string()).parse(JSON.parse(key)));
+        const masks = await masksIn(z.array(z.string()).parse(JSON.parse(key)));
         if (this.#isClosed) return;
-        this.#renewing = this.#renew(key, before, hidden);
+        this.#renewing = this.#renew(key, before, masks);
         await this.#renewing;
       }
       if (this.#newest.size === 0 || this.#isClosed) return;
@@ -130,24 +137,24 @@ export class HostMasks {
     }
   }
 
-  async #renew(key: string, before: Promise<string>, hidden: Hidden[]): Promise<void> {
-    const id = await this.#layerOf(hidden);
+  async #renew(key: string, before: Promise<string>, masks: Mask[]): Promise<void> {
+    const id = await this.#layerOf(masks);
     if (id === (await before)) return;
     this.#newest.set(key, Promise.resolve(id));
     await this.#remember();
     this.#options.changed();
   }
 
-  /** the id of the layer that hides these, made unless it is there */
-  async #layerOf(hidden: Hidden[]): Promise<string> {
-    if (hidden.length === 0) return "";
-    const id = createHash("sha256").update(JSON.stringify(hidden)).digest("hex").slice(0, 32);
+  /** the id of the layer that has these, made unless it is there */
+  async #layerOf(masks: Mask[]): Promise<string> {
+    if (masks.length === 0) return "";
+    const id = createHash("sha256").update(JSON.stringify(masks)).digest("hex").slice(0, 32);
     const { folder } = this.#options;
     if (existsSync(join(folder, id))) return id;
     const building = join(folder, `building-${processTag()}`);
     await mkdir(building, { mode: 0o755 });
     try {
-      await this.#write(building, hidden);
+      await this.#write(building, masks);
       await rename(building, join(folder, id)).catch((error) => {
         if (!existsSync(join(folder, id))) throw error;
       });
@@ -157,17 +164,19 @@ export class HostMasks {
     return id;
   }
 
-  async #write(into: string, hidden: Hidden[]): Promise<void> {
+  async #write(into: string, masks: Mask[]): Promise<void> {
     const files = await this.#options.filesAt(into);
     try {
-      const made: Hidden[] = [];
-      for (const { directory, path } of hidden) {
+      const made: Mask[] = [];
+      for (const { directory, path, archiveOf } of masks) {
         for (const parent of parentsOf(path)) {
           if (made.some((other) => other.path === parent)) continue;
           await files.mkdir(`/${parent}`, { mode: 0o755 });
           made.push({ directory, path: parent });
         }
-        await files.whiteout(`/${path}`);
+        if (archiveOf === undefined) await files.whiteout(`/${path}`);
+        // Without it programs still find their locale, only later.
+        else if (await makeLocaleArchive(directory, join(into, path))) await chmod(join(into, path), 0o644);
       }
       // The uppermost of several directories says what all of them look like; from the inside out, because of the times.
       for (const { directory, path } of made.reverse()) {
@@ -209,9 +218,15 @@ const indexFile = z.object({
   newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)),
 });
 
-async function hiddenIn(directories: readonly string[]): Promise<Hidden[]> {
+async function masksIn(directories: readonly string[]): Promise<Mask[]> {
   const found = await Promise.all(
-    directories.map(async (directory) => (await closedIn(directory)).map((path) => ({ directory, path }))),
+    directories.map(async (directory): Promise<Mask[]> => {
+      const archiveOf = await localeArchiveFacts(directory);
+      const hidden = (await closedIn(directory)).map((path): Mask => ({ directory, path }));
+      // A host that closes it to its users has a reason.
+      if (archiveOf === undefined || hidden.some(({ path }) => localeArchivePath.startsWith(path))) return hidden;
+      return [...hidden, { directory, path: localeArchivePath, archiveOf }];
+    }),
   );
   return found.flat();
 }

@@ -23,8 +23,8 @@ function shownIn(directory: string): readonly string[] {
   return { usr: shownInUsr, dpkg: shownInDpkg }[basename(directory)] ?? [];
 }
 
-/** raise this when closedIn() finds other files than before */
-export const closedVersion = 1;
+/** raise this when closedIn() finds other files than before, or masks are made otherwise */
+export const closedVersion = 2;
 
 /** sorted paths below one of the host's directories that must stay hidden; nothing below one of them is listed */
 export async function closedIn(directory: string): Promise<string[]> {
