@@ -48,7 +48,8 @@ export function accountsOf(machine: Machine, now: number, again = false): Promis
 }
 
 async function readAccounts(files: Files): Promise<Accounts> {
-  const [passwd, group] = await Promise.all(["/etc/passwd", "/etc/group"].map((path) => beginning(files, path)));
+  const paths = ["/etc/passwd", "/etc/group"];
+  const [passwd, group] = await files.together((kept) => Promise.all(paths.map((path) => beginning(kept, path))));
   return new Accounts(passwd ?? "", group ?? "");
 }
 

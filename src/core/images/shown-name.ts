@@ -4,40 +4,22 @@
  */
 
 import { isSandkeepError } from "../model/errors.ts";
-import type { ImageInfo } from "../ports/images.ts";
-import type { Files, Machine } from "../ports/runtime.ts";
+import type { Files } from "../ports/runtime.ts";
 
 const paths = ["/etc/passwd", "/etc/group"] as const;
-/** most images and users whose changes are remembered */
-const most = 100;
 
 /** A file of an image with its new content. */
-interface Change {
+export interface NameChange {
   path: (typeof paths)[number];
   content: Buffer;
 }
 
-export class ShownNames {
-  /** by image content and user: every machine of an image needs the same changes */
-  readonly #changes = new Map<string, Change[]>();
-
-  /** for a machine that has just booted from this image; changes files only if another name comes first */
-  async show(machine: Machine, image: ImageInfo, user: string): Promise<void> {
-    const files = machine.files();
-    const key = JSON.stringify([image.layers, user]);
-    const changes = this.#changes.get(key) ?? (await changesFor(files, user));
-    if (this.#changes.size >= most) this.#changes.clear();
-    this.#changes.set(key, changes);
-    await Promise.all(changes.map(({ path, content }) => files.write(path, content)));
-  }
-}
-
-/** the same for files that nothing is remembered of */
 export async function showName(files: Files, user: string): Promise<void> {
-  for (const { path, content } of await changesFor(files, user)) await files.write(path, content);
+  for (const { path, content } of await nameChanges(files, user)) await files.write(path, content);
 }
 
-async function changesFor(files: Files, user: string): Promise<Change[]> {
+/** the files that must change; none if the name comes first already */
+export async function nameChanges(files: Files, user: string): Promise<NameChange[]> {
   const [passwd = "", group = ""] = await Promise.all(paths.map((path) => contentOf(files, path)));
   const [, , uid, gid] =
     passwd

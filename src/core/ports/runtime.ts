@@ -300,6 +300,8 @@ export interface Files {
   watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   /** unpacks a tar stream (gzip or not) below a directory, which is made if missing */
   extract(directory: string, tar: AsyncIterable<Uint8Array>, options?: ExtractOptions): Promise<void>;
+  /** several operations with one process inside, which takes less time; each answer comes after those before it */
+  together<T>(use: (files: Files) => Promise<T>): Promise<T>;
   /** packs a file or directory, with `attributes` also the extended ones; names inside are relative to it */
   archive(path: string, options?: { gzip?: boolean; attributes?: boolean }): Readable;
 }

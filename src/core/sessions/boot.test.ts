@@ -13,7 +13,7 @@ import { Transitions } from "./transitions.ts";
 const pending = { ...session, state: "pending" as const };
 
 /** machines boot only after open() is called */
-function fixture({ drives = [] as string[], lost = 0 } = {}) {
+function fixture({ drives = [] as string[], lost = 0, imageCwd = session.cwd } = {}) {
   const states = new Map<string, string>();
   const machines = new Map<string, Machine>();
   const { promise: opened, resolve: open } = Promise.withResolvers<void>();
@@ -23,10 +23,11 @@ function fixture({ drives = [] as string[], lost = 0 } = {}) {
     machine: (id: string) => machines.get(id),
     requireRoom: () => undefined,
     forget: async () => undefined,
-    images: { get: async () => ({ cwd: session.cwd, user: session.user }) },
+    images: { get: async () => ({ layers: ["one"], cwd: imageCwd, user: session.user }) },
     boot: async ({ id }: { id: string }) => {
       await opened;
-      const machine = { id, stop: async () => void machines.delete(id) } as unknown as Machine;
+      const files = () => ({ together: () => Promise.reject(new SandkeepError("invalid", "There is no such user")) });
+      const machine = { id, files, stop: async () => void machines.delete(id) } as unknown as Machine;
       machines.set(id, machine);
       return machine;
     },
@@ -118,4 +119,12 @@ test.each([
     code,
     message: `Cannot mount drive "data": ${message}`,
   });
+});
+
+test("a machine whose user cannot be set up is stopped, and its session has failed", async () => {
+  const { boot, open, machines, states } = fixture({ imageCwd: "/elsewhere" });
+  open();
+  await expect(boot("one")).rejects.toThrow("There is no such user");
+  expect([...machines.keys()]).toEqual([]);
+  expect(states.get("one")).toBe("failed");
 });

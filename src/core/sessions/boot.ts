@@ -5,11 +5,10 @@
 
 import { Retries } from "../../base/concurrency/retries.ts";
 import { SingleFlight } from "../../base/concurrency/single-flight.ts";
-import { userIds } from "../commands/user-ids.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
-import { ShownNames } from "../images/shown-name.ts";
 import { beginTrust } from "../images/trust.ts";
+import { UserSetup } from "../images/user-setup.ts";
 import { isSandkeepError, messageOf, SandkeepError, tooMany } from "../model/errors.ts";
 import type { StartCommand } from "../model/image.ts";
 import type { Mount, Sandbox, Session } from "../model/sandbox.ts";
@@ -46,7 +45,7 @@ export class Boots {
   readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
   readonly #retries: Retries;
-  readonly #names = new ShownNames();
+  readonly #userSetup = new UserSetup();
   /** boots under way, by session */
   readonly #flights = new SingleFlight<Session>();
   /** machines of no session that boot */
@@ -112,7 +111,6 @@ export class Boots {
       await this.#attach(sandbox, session);
       const made = await (early ?? this.#make(sandbox, session, options.root));
       machine = made.machine;
-      if ("image" in options.root && lacksDirectory(made.image, session)) await makeDirectory(machine, session);
       const start = made.image?.config?.start ?? (await this.#startOf(sandbox, options.root));
       if (start) await startSession(this.#context, machine, session, start);
       if (options.source) await fetchSource(this.#context, machine, session, options.source);
@@ -137,7 +135,8 @@ export class Boots {
       return running;
     } catch (error) {
       const made = machine ?? (await early?.catch(() => undefined))?.machine;
-      await this.#undo(session, made, options.failed, error);
+      // What follows the boot of a machine may fail, too.
+      await this.#undo(session, made ?? this.#context.runtime.machine(session.id), options.failed, error);
       throw error;
     }
   }
@@ -157,7 +156,7 @@ export class Boots {
     // The image may already contain the host's current certificates.
     const rooted = !hostRoots || (image !== undefined && image.roots === hostRoots.pem);
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
-    if (image) await this.#showUser(machine, session, image);
+    if (image) await this.#userSetup.apply(machine, image, session);
     return { machine, image };
   }
 
@@ -165,11 +164,6 @@ export class Boots {
   async #startOf({ base }: Sandbox, root: MachineRoot): Promise<StartCommand | undefined> {
     if ("image" in root) return undefined;
     return (await this.#context.runtime.images.get(base.image))?.config?.start;
-  }
-
-  /** makes programs show the name of the session's user, if the image has another name for the same number */
-  async #showUser(machine: Machine, { user }: Session, image: ImageInfo): Promise<void> {
-    if (user !== image.user && user !== "root") await this.#names.show(machine, image, user);
   }
 
   /** only one session at a time may write to a drive */
@@ -216,20 +210,6 @@ export class Boots {
 /** the size of a sandbox's machine; memory in MiB, by default by its number of processors */
 export function sizeOf(vcpus: number, memory = vcpus * memoryPerVcpu): { vcpus: number; memory: number } {
   return { vcpus, memory };
-}
-
-/** whether the working directory may be missing: an image has its own, but may lack one that the caller chose */
-function lacksDirectory(image: ImageInfo | undefined, { cwd }: Session): boolean {
-  // All parents of the image's own directory exist too.
-  return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
-}
-
-/** makes the directory where commands start, owned by the session's user */
-async function makeDirectory(machine: Machine, { cwd, user }: Session): Promise<void> {
-  const { uid, gid } = await userIds(machine, user);
-  const files = machine.files();
-  await files.mkdir(cwd, { recursive: true });
-  await files.chown(cwd, uid, gid);
 }
 
 function hasDrives(sandbox: Sandbox): boolean {

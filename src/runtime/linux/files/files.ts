@@ -1,6 +1,6 @@
 /**
  * A sandbox's file system as the core's `Files`: each operation has its own connection to a process inside the sandbox,
- * which runs as the given user.
+ * which runs as the given user, unless its caller asks for several with one.
  */
 
 import { posix } from "node:path";
@@ -27,25 +27,36 @@ interface FilesOptions {
 /** the operations of `Files`, each over its own connection */
 export function filesOver(open: OpenSession, options: FilesOptions = {}): Files {
   const { explained = (error) => error, machine = open } = options;
-  async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
+  const lend: Lend = async (as) => {
     const session = await open(as);
+    return { session, release: () => session.close() };
+  };
+  return operations(lend, explained, machine);
+}
+
+/** gives an operation its connection, and what it calls at the end */
+type Lend = (as: "user" | "root") => Promise<{ session: FileSession; release: () => void }>;
+
+function operations(lend: Lend, explained: (error: unknown) => unknown, machine: object): Files {
+  async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
+    const { session, release } = await lend(as);
     try {
       return await use(session);
     } catch (error) {
       throw explained(error);
     } finally {
-      session.close();
+      release();
     }
   }
   /** a connection that stays open while its consumer reads */
   async function* during<T>(use: (session: FileSession) => AsyncIterable<T>): AsyncGenerator<T> {
-    const session = await open("user");
+    const { session, release } = await lend("user");
     try {
       yield* use(session);
     } catch (error) {
       throw explained(error);
     } finally {
-      session.close();
+      release();
     }
   }
 
@@ -66,7 +77,7 @@ export function filesOver(open: OpenSession, options: FilesOptions = {}): Files 
     remove: (path, options) => once((session) => session.remove(path, options)),
     chmod: (path, mode) => once((session) => session.chmod(path, mode)),
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
-    watch: async (path, options) => watch(await open("user"), machine, path, options),
+    watch: async (path, options) => watch((await lend("user")).session, machine, path, options),
     async extract(directory, tar, options) {
       const { owner: whose, mode, as, attributes = false } = options ?? {};
       if (whose !== undefined) {
@@ -77,6 +88,15 @@ export function filesOver(open: OpenSession, options: FilesOptions = {}): Files 
       if (!options?.anywhere) return once((session) => extractTar(session, directory, tar));
       const owner = await once(whoIs);
       return once((session) => extractTar(session, directory, tar, { owner }), "root");
+    },
+    async together(use) {
+      const { session, release } = await lend("user");
+      const kept: Lend = async (as) => (as === "user" ? { session, release: () => undefined } : lend(as));
+      try {
+        return await use(operations(kept, explained, machine));
+      } finally {
+        release();
+      }
     },
     archive(path, options) {
       const { attributes = false } = options ?? {};

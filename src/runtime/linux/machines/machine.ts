@@ -125,7 +125,6 @@ export class LinuxMachine implements Machine {
   }
 
   files(user = "root"): Files {
-    const requireRoom = (what: string) => this.#components.room?.require(what);
     const files = filesOver(
       (as) => {
         this.#mustRun("use files");
@@ -133,17 +132,7 @@ export class LinuxMachine implements Machine {
       },
       { explained: (error) => storeError(this.#components, error, "use files"), machine: this },
     );
-    return {
-      ...files,
-      async write(path, data, options) {
-        requireRoom(`write "${path}"`);
-        await files.write(path, data, options);
-      },
-      async extract(directory, tar, options) {
-        requireRoom(`write below "${directory}"`);
-        await files.extract(directory, tar, options);
-      },
-    };
+    return withRoom(files, (what) => this.#components.room?.require(what));
   }
 
   async connect(port: number): Promise<Duplex> {
@@ -386,6 +375,22 @@ export class LinuxMachine implements Machine {
 export function agentFor(plan: MachinePlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
   const { outputLimit, journalLimit } = limits;
   return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit, journalLimit });
+}
+
+/** the same files, which refuse to write while the host's disk is too full */
+function withRoom(files: Files, requireRoom: (what: string) => void): Files {
+  return {
+    ...files,
+    async write(path, data, options) {
+      requireRoom(`write "${path}"`);
+      await files.write(path, data, options);
+    },
+    async extract(directory, tar, options) {
+      requireRoom(`write below "${directory}"`);
+      await files.extract(directory, tar, options);
+    },
+    together: (use) => files.together((kept) => use(withRoom(kept, requireRoom))),
+  };
 }
 
 /** without the launcher; all others of a machine go with its first process */
