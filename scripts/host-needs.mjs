@@ -99,6 +99,12 @@ export const hostNeeds = [
     when: "test",
   },
 
+  {
+    file: "/usr/lib/python3/dist-packages/ipykernel",
+    package: "python3-ipykernel",
+    why: "runs Python for the code interpreter in benchmarks",
+    when: "bench",
+  },
   { command: "bwrap", package: "bubblewrap", why: "is measured beside Sandkeep", when: "bench" },
   { command: "crun", package: "crun", why: "is measured beside Sandkeep", when: "bench" },
   { command: "docker-registry", package: "docker-registry", why: "is pulled from in benchmarks", when: "bench" },
