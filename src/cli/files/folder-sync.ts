@@ -27,6 +27,7 @@ import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
 import type { CommandContext } from "../command.ts";
 import { metered } from "../print/meter.ts";
+import { LeftOut } from "./left-out.ts";
 import { packDirectory } from "./pack.ts";
 import type { RemoteFiles } from "./remote-files.ts";
 import { requireRoom, writeSparse } from "./sparse-file.ts";
@@ -54,11 +55,13 @@ export async function copyIn({ local, remote }: Folder, files: RemoteFiles, cont
   const tree = await treeOf(byteString(local));
   const of = [...tree.values()].reduce((sum, facts) => sum + (facts.isFile() ? facts.size : 0), 0);
   const tar = new TarWriter();
+  const leftOut = new LeftOut();
   const bytes = async function* () {
-    yield* packDirectory(tar, { directory: byteString(local) });
+    yield* packDirectory(tar, { directory: byteString(local), leftOut: leftOut.add });
     yield* tar.end();
   };
   await files.unpack(remote, metered(bytes(), { what: `Copying ${basename(local)}`, of }, context));
+  leftOut.tell(context.warn);
   return tree;
 }
 

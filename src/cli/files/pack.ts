@@ -13,6 +13,8 @@ export interface Packed {
   /** what comes before their names in the tar: empty, or a path that ends with a slash */
   prefix?: string;
   ignored?: Ignored;
+  /** called for each entry that is no file, directory or symlink, and therefore not in the tar */
+  leftOut?: () => void;
 }
 
 /** everything below a directory */
@@ -21,7 +23,12 @@ export function packDirectory(tar: TarWriter, packed: Packed): AsyncGenerator<Bu
 }
 
 /** one file, symlink or directory, under another name */
-export async function* packEntry(tar: TarWriter, path: string, name: string): AsyncGenerator<Buffer> {
+export async function* packEntry(
+  tar: TarWriter,
+  path: string,
+  name: string,
+  leftOut?: () => void,
+): AsyncGenerator<Buffer> {
   const whole = bytesOf(path);
   const facts = await lstat(whole);
   const member = { name, mode: facts.mode & 0o7777, modifiedAt: facts.mtimeMs };
@@ -29,14 +36,15 @@ export async function* packEntry(tar: TarWriter, path: string, name: string): As
   else if (facts.isSymbolicLink())
     yield* tar.member({ ...member, type: "symlink", target: await readlink(whole, "latin1") });
   else if (facts.isFile()) yield* tar.member({ ...member, size: facts.size }, exactly(whole, facts.size));
+  else leftOut?.();
 }
 
 async function* walk(tar: TarWriter, packed: Packed, below: string): AsyncGenerator<Buffer> {
-  const { directory, prefix = "", ignored = () => false } = packed;
+  const { directory, prefix = "", ignored = () => false, leftOut } = packed;
   for (const name of (await readdir(bytesOf(join(directory, below)), "latin1")).sort()) {
     const path = below === "" ? name : `${below}/${name}`;
     const place = join(directory, path);
-    if (!ignored(shownText(path))) yield* packEntry(tar, place, `${prefix}${path}`);
+    if (!ignored(shownText(path))) yield* packEntry(tar, place, `${prefix}${path}`, leftOut);
     // An ignored directory may hold a file that a later rule includes again.
     if ((await lstat(bytesOf(place))).isDirectory()) yield* walk(tar, packed, path);
   }

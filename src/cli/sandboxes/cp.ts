@@ -3,13 +3,13 @@
 import { constants } from "node:fs";
 import { lstat, open, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, posix } from "node:path";
-import { counted } from "../../base/counted.ts";
 import { codeOf } from "../../base/error-code.ts";
 import { byteString } from "../../base/tar/byte-string.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
+import { LeftOut } from "../files/left-out.ts";
 import { packDirectory, packEntry } from "../files/pack.ts";
 import { RemoteFiles } from "../files/remote-files.ts";
 import { requireRoom, writeSparse } from "../files/sparse-file.ts";
@@ -108,21 +108,26 @@ async function upload(from: Place, to: Place, remote: RemoteFiles, context: Comm
   const facts = await stat(from.path).catch((cause) => {
     throw new CliError(`Cannot copy "${from.path}": ${cause.code === "ENOENT" ? "it does not exist" : cause.message}`);
   });
+  if (!facts.isFile() && !facts.isDirectory())
+    throw new CliError(`Cannot copy "${from.path}": it is neither a file nor a directory`, "cp - copies what it reads");
   const target = remote.absolute(to.path);
   const isDirectory = to.path.endsWith("/") || isDirectoryAt(await remote.find(target));
   const isContent = facts.isDirectory() && /(^|\/)\.$/.test(from.path);
   const place = isDirectory && !isContent ? posix.join(target, basename(join(process.cwd(), from.path))) : target;
   const tar = new TarWriter();
+  const leftOut = new LeftOut();
   const bytes = async function* () {
     const name = byteString(posix.basename(place));
     if (facts.isDirectory()) {
       if (place !== "/" && !isContent) yield* packEntry(tar, byteString(from.path), name);
-      yield* packDirectory(tar, { directory: byteString(from.path), prefix: name === "" ? "" : `${name}/` });
+      const prefix = name === "" ? "" : `${name}/`;
+      yield* packDirectory(tar, { directory: byteString(from.path), prefix, leftOut: leftOut.add });
     } else yield* packEntry(tar, byteString(await realPath(from.path)), name);
     yield* tar.end();
   };
   const of = facts.isDirectory() ? undefined : facts.size;
   await remote.unpack(posix.dirname(place), metered(bytes(), { what: `Copying to ${to.sandbox}`, of }, context));
+  leftOut.tell(context.warn);
   return place;
 }
 
@@ -156,9 +161,9 @@ export async function download(
   const place = isInto && !isContent ? join(to.path, posix.basename(source)) : to.path;
   if (isDirectory) {
     if (place !== to.path && (await lstat(place).catch(() => undefined))?.isSymbolicLink()) throw symlinkAt(place);
-    const leftOut = await unpack(metered(await remote.pack(source), { what }, context), place);
-    if (leftOut > 0)
-      warn(`Left out ${counted(leftOut, "entry", "entries")}: only files, directories and links are copied`);
+    const leftOut = new LeftOut();
+    leftOut.add(await unpack(metered(await remote.pack(source), { what }, context), place));
+    leftOut.tell(warn);
     return place;
   }
   const there = await lstat(place).catch(() => undefined);

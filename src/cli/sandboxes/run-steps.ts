@@ -26,11 +26,12 @@ export async function stepByStep(daemon: Daemon, wanted: Wanted, context: Comman
       // Its changes are nowhere else.
       isKept = true;
       const stopped = await untilSignal((signal) => folders.bringBack(name, context, signal), context.signals);
-      isKept = keep;
       if (stopped !== undefined) {
-        context.warn("Not all changes were brought back");
+        context.warn(`Not all changes were brought back. The sandbox "${name}" stays until its time is over`);
+        context.warn(`sandkeep cp ${name}:${folders.first} . copies from it, and sandkeep rm -f ${name} deletes it`);
         return stopped;
       }
+      isKept = keep;
     }
     return code;
   } finally {

@@ -78,6 +78,23 @@ test("cp names what is missing, and copies nothing from sandbox to sandbox", asy
     expect(await cli.run([...args]), args.join(" ")).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
 });
 
+test("what is neither file, directory nor link is not copied, and that is said", async () => {
+  const odd = join(folder, "odd");
+  const told = "sandkeep: Left out 1 entry: only files, directories and links are copied\n";
+  await cli.shell(`mkdir -p ${odd}/deep && touch ${odd}/file && mkfifo ${odd}/deep/pipe`);
+  expect(await cli.run(["cp", odd, "demo:/tmp/"])).toMatchObject({ code: 0, stderr: told });
+  expect((await cli.run(["exec", "demo", "--", "find", "/tmp/odd", "-type", "f"])).stdout).toBe("/tmp/odd/file\n");
+  expect(await cli.run(["run", "-v", `${odd}:/odd`, "--", "ls", "/odd"])).toEqual({
+    code: 0,
+    stdout: "deep\nfile\n",
+    stderr: told,
+  });
+  expect(await cli.run(["cp", `${odd}/deep/pipe`, "demo:/tmp"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/it is neither a file nor a directory\nhint: cp - copies what it reads\n$/),
+  });
+});
+
 test("run -v copies a folder in, and --sync brings its changes back", async () => {
   const project = join(folder, "project");
   await mkdir(join(project, "src"), { recursive: true });
@@ -116,7 +133,7 @@ test("run -v copies a folder in, and --sync brings its changes back", async () =
   expect((await cli.run(["run", "-v", "/none", "--", "true"])).stderr).toMatch(/"\/none" is not a directory/);
 });
 
-test("a sparse file does not fill the disk, and a signal deletes what came back of it", async () => {
+test("a sparse file does not fill the disk; a signal deletes what came back of it, and keeps the sandbox", async () => {
   const [project, staging] = [join(folder, "sparse"), join(folder, "staging")];
   for (const path of [project, staging]) await mkdir(path);
   const run = (size: string) =>
@@ -129,10 +146,13 @@ test("a sparse file does not fill the disk, and a signal deletes what came back 
   expect((await cli.run(["rm", "-f", "sparse"])).stdout).toBe("sparse\n");
   const begun = `until [ -e ${staging}/*/big ]; do sleep 0.01; done`;
   const ended = await cli.shell(`${run("4G")} & ${begun}; kill -TERM $!; wait $!; echo $?`);
-  expect(ended).toEqual({ code: 0, stdout: "143\n", stderr: "sandkeep: Not all changes were brought back\n" });
+  const stays = 'Not all changes were brought back. The sandbox "sparse" stays until its time is over';
+  const how = "sandkeep cp sparse:/work . copies from it, and sandkeep rm -f sparse deletes it";
+  expect(ended).toEqual({ code: 0, stdout: "143\n", stderr: `sandkeep: ${stays}\nsandkeep: ${how}\n` });
   expect(await readdir(staging)).toEqual([]);
   expect(await readdir(project)).toEqual([]);
-  expect((await cli.run(["rm", "-f", "sparse"])).stderr).toMatch(/"sparse"/);
+  expect((await cli.run(["exec", "sparse", "--", "stat", "-c", "%s", "/work/big"])).stdout).toBe(`${4 * 2 ** 30}\n`);
+  expect((await cli.run(["rm", "-f", "sparse"])).stdout).toBe("sparse\n");
   expect(await cli.shell(run("64M"))).toMatchObject({ code: 0 });
   const { size, blocks } = await stat(join(project, "big"));
   expect([size, blocks]).toEqual([64 << 20, 0]);
