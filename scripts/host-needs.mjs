@@ -109,6 +109,7 @@ export const hostNeeds = [
   { command: "crun", package: "crun", why: "is measured beside Sandkeep", when: "bench" },
   { command: "docker-registry", package: "docker-registry", why: "is pulled from in benchmarks", when: "bench" },
   { command: "skopeo", package: "skopeo", why: "is measured beside Sandkeep", when: "bench" },
+  { command: "chromium", package: "chromium", why: "opens the dashboard in benchmarks", when: "bench" },
   { command: "umoci", package: "umoci", why: "is measured beside Sandkeep", when: "bench" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",
