@@ -7,7 +7,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { TestDaemon } from "../test/harness/daemon.ts";
-import { processesOf } from "../test/harness/linux-host.ts";
+import { processesOf } from "../test/harness/traces.ts";
 import { cpuTime } from "./cpu-time.ts";
 import { callers, machineSpeed, scaledVerdict, shared, speedInWords } from "./machine-speed.ts";
 import { interleaved, median, quantile, type Subject, table, timed, verdict } from "./measure.ts";

@@ -2,7 +2,7 @@
 
 import { expect } from "vitest";
 import { eventually } from "../harness/harness.ts";
-import { cgroupsOf, loopDevicesOn, mountsOf } from "../harness/linux-host.ts";
+import { cgroupsOf, loopDevicesOn, mountsOf } from "../harness/traces.ts";
 import { firstProcesses, processesCalled, type Scene } from "./scene.ts";
 
 const ours = ["sandkeep-guest", "sandkeep-netd", "sandkeep-keeper", "sandkeep-egress"];

@@ -9,6 +9,7 @@ import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { tempDir, type Undo } from "../harness/harness.ts";
+import { noteFolder } from "../runner/leftovers.ts";
 
 const run = promisify(execFile);
 
@@ -23,6 +24,7 @@ export interface FragileDisk {
 
 export async function fragileDisk(undo: Undo): Promise<FragileDisk> {
   const folder = await tempDir();
+  noteFolder(undo, folder);
   const shelf = join(folder, "shelf");
   const directory = join(folder, "disk");
   for (const path of [shelf, directory]) await mkdir(path);

@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir, type Undo } from "../harness/harness.ts";
+import { noteFolder } from "../runner/leftovers.ts";
 
 export interface SmallDisk {
   directory: string;
@@ -17,6 +18,7 @@ export interface SmallDisk {
 
 export async function smallDisk(undo: Undo, size: number): Promise<SmallDisk> {
   const folder = await tempDir(undo);
+  noteFolder(undo, folder);
   const [image, directory] = [join(folder, "disk.img"), join(folder, "disk")];
   mkdirSync(directory);
   const file = openSync(image, "w");

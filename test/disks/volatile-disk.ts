@@ -10,6 +10,7 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
+import { noteFolder } from "../runner/leftovers.ts";
 
 const run = promisify(execFile);
 
@@ -24,6 +25,7 @@ export interface VolatileDisk {
 
 export async function volatileDisk(undo: Undo, size: number): Promise<VolatileDisk> {
   const folder = await tempDir(undo);
+  noteFolder(undo, folder);
   const directory = join(folder, "disk");
   const at = (name: string) => join(folder, name);
   for (const path of [directory, at("fuse")]) await mkdir(path);

@@ -12,11 +12,13 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
 import type { Namespace } from "../internet/internet.ts";
+import { noteFolder } from "../runner/leftovers.ts";
 import { root, type Undo } from "./harness.ts";
-import { cgroupsOf, expectNothingLeft, mountsOf, processesOf } from "./linux-host.ts";
+import { expectNothingLeft } from "./linux-host.ts";
 import { runtimeAt } from "./machine.ts";
 import { egressCommand, sandkeepCommand } from "./package.ts";
 import { prepareDatabase, prepareStore } from "./prepared-store.ts";
+import { cgroupsOf, mountsOf, processesOf } from "./traces.ts";
 
 export interface TestDaemon {
   /** stays the same over restarts */
@@ -76,12 +78,14 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
   const { namespace, command = [sandkeepCommand(), "serve"], path = process.env.PATH, folder = tmpdir() } = start;
   const { fromNothing = Boolean(start.command ?? start.dataDir ?? start.folder) } = start;
   const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
+  noteFolder(undo, dataDir);
   if (start.dataDir === undefined) undo.defer(() => rm(dataDir, { recursive: true, force: true }));
   if (!fromNothing) {
     await prepareStore(dataDir, "of-daemons", firstStart);
     if (settings.SANDKEEP_DATABASE_URL === undefined) await prepareDatabase(dataDir);
   }
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
+  noteFolder(undo, runDir);
   undo.defer(() => rm(runDir, { recursive: true, force: true }));
   const key = `sk_test_${randomBytes(16).toString("hex")}`;
   const own = { ...settings };

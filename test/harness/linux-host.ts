@@ -1,11 +1,9 @@
 /** A Linux runtime for a whole test file, and the check at its end that it left nothing on the host. */
 
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
-import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { eventually } from "./harness.ts";
 import { type RuntimeOptions, type TestRuntime, withRuntime } from "./machine.ts";
+import { cgroupsOf, entries, isAlive, loopDevicesOn, mountsOf, parentOf, processesOf, read } from "./traces.ts";
 
 /** the runtime of this test file: opened before its first test, and gone without a trace after its last */
 export function linuxHost(options: RuntimeOptions = {}): () => TestRuntime {
@@ -63,34 +61,6 @@ export async function expectNothingLeft(dataDir: string, pids: number[]): Promis
   });
 }
 
-/** the launcher, the network's processes and all their descendants */
-export function processesOf(dataDir: string): number[] {
-  const instance = places(dataDir, "/").run;
-  const all = readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number);
-  const own = new Set(all.filter((pid) => read(`/proc/${pid}/cmdline`).includes(`${instance}\0`)));
-  const parents = new Map(all.map((pid) => [pid, parentOf(pid)]));
-  const descends = (pid: number | undefined): boolean =>
-    pid !== undefined && (own.has(pid) || descends(parents.get(pid)));
-  return all.filter((pid) => isAlive(pid) && descends(pid));
-}
-
-export function cgroupsOf(dataDir: string): string[] {
-  const parent = places(dataDir, "/").cgroupParent;
-  return readdirSync("/sys/fs/cgroup")
-    .map((tree) => join("/sys/fs/cgroup", tree))
-    .concat("/sys/fs/cgroup")
-    .filter((tree) => entries(tree).includes(parent))
-    .map((tree) => join(tree, parent));
-}
-
-export function mountsOf(dataDir: string): string[] {
-  return read("/proc/self/mountinfo")
-    .split("\n")
-    .filter((line) => line.includes(dataDir) || line.includes(places(dataDir, "/").run));
-}
-
 /**
  * If the host's mounts are private, a launcher that another test started meanwhile holds our store in its own mount
  * namespace for as long as it lives; the device goes away with it.
@@ -100,37 +70,6 @@ function loopDevicesOf(dataDir: string): string[] {
   return devices.length > 0 && isSeenElsewhere(dataDir) ? [] : devices;
 }
 
-/** loop devices whose images are in the data directory */
-export function loopDevicesOn(dataDir: string): string[] {
-  return entries("/sys/block").filter((name) => read(`/sys/block/${name}/loop/backing_file`).includes(dataDir));
-}
-
 function isSeenElsewhere(dataDir: string): boolean {
   return entries("/proc").some((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/mountinfo`).includes(`${dataDir}/`));
-}
-
-function isAlive(pid: number): boolean {
-  const state = /^State:\s+(\S)/m.exec(read(`/proc/${pid}/status`))?.[1];
-  return state !== undefined && state !== "Z" && state !== "X";
-}
-
-function parentOf(pid: number): number | undefined {
-  const parent = Number(/^PPid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
-  return parent > 0 ? parent : undefined;
-}
-
-function entries(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { Machine, MachineSpec } from "../../src/core/ports/runtime.ts";
 import { type LinuxOptions, LinuxRuntime } from "../../src/runtime/linux/driver.ts";
+import { noteFolder } from "../runner/leftovers.ts";
 import { guestBinary } from "../runner/needs.ts";
 import { root, type Undo } from "./harness.ts";
 import { prepareStore } from "./prepared-store.ts";
@@ -43,8 +44,10 @@ export async function withRuntime(
   { fromNothing = false, ...options }: RuntimeOptions = {},
 ): Promise<TestRuntime> {
   const directory = await mkdtemp(join(tmpdir(), "sandkeep-data-"));
+  noteFolder(undo, directory);
   undo.defer(() => rm(directory, { recursive: true, force: true }));
   const runRoot = await mkdtemp("/run/sandkeep-test-");
+  noteFolder(undo, runRoot);
   undo.defer(() => rm(runRoot, { recursive: true, force: true }));
   const storage = { imageSize: 16 * 2 ** 30 };
   const make = (changes: Partial<LinuxOptions> = {}) =>

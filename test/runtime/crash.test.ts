@@ -15,7 +15,8 @@ import { places, planMachine } from "../../src/runtime/linux/machines/plan.ts";
 import { bootFor, dismiss, expectReconciled } from "../conformance/runtime/host.ts";
 import { gather, run, sh, start, until } from "../conformance/runtime/run.ts";
 import { eventually } from "../harness/harness.ts";
-import { agentPid, cgroupsOf, launcherPid, linuxHost, netdPid } from "../harness/linux-host.ts";
+import { agentPid, launcherPid, linuxHost, netdPid } from "../harness/linux-host.ts";
+import { cgroupsOf } from "../harness/traces.ts";
 import type { Owned } from "./owner.ts";
 
 const runRoot = mkdtempSync("/run/sandkeep-crash-");

@@ -7,7 +7,8 @@ import type { Machine } from "../../src/core/ports/runtime.ts";
 import { bootFor } from "../conformance/runtime/host.ts";
 import { sh } from "../conformance/runtime/run.ts";
 import { eventually } from "../harness/harness.ts";
-import { linuxHost, loopDevicesOn } from "../harness/linux-host.ts";
+import { linuxHost } from "../harness/linux-host.ts";
+import { loopDevicesOn } from "../harness/traces.ts";
 
 const mebibyte = 1 << 20;
 const disk = 100 * mebibyte;

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { bootFor, expectReconciled } from "../conformance/runtime/host.ts";
 import { run } from "../conformance/runtime/run.ts";
-import { cgroupsOf, linuxHost } from "../harness/linux-host.ts";
+import { linuxHost } from "../harness/linux-host.ts";
+import { cgroupsOf } from "../harness/traces.ts";
 
 const host = linuxHost({ pool: { hot: 1, warm: 1 } });
 

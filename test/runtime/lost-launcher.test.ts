@@ -12,8 +12,9 @@ import { openFiles } from "../../src/runtime/linux/guest-wire/channel.ts";
 import { Launcher } from "../../src/runtime/linux/guest-wire/launcher.ts";
 import { run } from "../conformance/runtime/run.ts";
 import { eventually, root, tempDir } from "../harness/harness.ts";
-import { agentPid, expectNothingLeft, launcherPid, processesOf, stayersOf } from "../harness/linux-host.ts";
+import { agentPid, expectNothingLeft, launcherPid, stayersOf } from "../harness/linux-host.ts";
 import { withRuntime } from "../harness/machine.ts";
+import { processesOf } from "../harness/traces.ts";
 import { guestBinary } from "../runner/needs.ts";
 
 test("a launcher that failed to start is started by the next request, and takes over the machines", async () => {

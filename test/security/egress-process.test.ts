@@ -8,8 +8,8 @@ import { describe, expect, test } from "vitest";
 import { daemonOfFile } from "../harness/daemon.ts";
 import { compileGuest } from "../harness/guest-program.ts";
 import { eventually, tempDir } from "../harness/harness.ts";
-import { processesOf } from "../harness/linux-host.ts";
 import { egressCommand } from "../harness/package.ts";
+import { processesOf } from "../harness/traces.ts";
 
 const run = promisify(execFile);
 const daemon = daemonOfFile();

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { certificateOf, deriveAuthority } from "../../../src/egress/intercept/authority.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { eventually, tempDir } from "../../harness/harness.ts";
-import { processesOf } from "../../harness/linux-host.ts";
+import { processesOf } from "../../harness/traces.ts";
 import { openInternet } from "../../internet/internet.ts";
 import { internetRoots, startDaemonOn, startTlsServers } from "../../internet/internet-daemon.ts";
 import { nameServer, webAddress } from "../../internet/internet-names.ts";

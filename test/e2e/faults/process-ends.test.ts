@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { processesOf } from "../../harness/linux-host.ts";
+import { processesOf } from "../../harness/traces.ts";
 import { raw } from "../clients.ts";
 import { create } from "./kept-files.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { processesOf } from "../../harness/linux-host.ts";
+import { processesOf } from "../../harness/traces.ts";
 import { create } from "./kept-files.ts";
 
 test("a store is unmounted when its own daemon ends, whatever else runs on the host", async () => {

@@ -18,7 +18,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root, tempDir, type Undo } from "../../harness/harness.ts";
-import { processesOf } from "../../harness/linux-host.ts";
+import { processesOf } from "../../harness/traces.ts";
 import { accessTo, raw, sdks } from "../clients.ts";
 import { lineWith } from "../egress/egress-lines.ts";
 

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { processesOf } from "../../harness/linux-host.ts";
+import { processesOf } from "../../harness/traces.ts";
 import { type Internet, openInternet } from "../../internet/internet.ts";
 import { startDaemonOn } from "../../internet/internet-daemon.ts";
 import { evilAddress, nameServer, otherAddress, webAddress } from "../../internet/internet-names.ts";
