@@ -36,6 +36,9 @@ export async function prepareStore(
   if (!existsSync(image)) return;
   await run("cp", ["--sparse=always", "--preserve=mode", image, join(dataDir, "store.btrfs")]);
   copyFileSync(join(original, "store.json"), join(dataDir, "store.json"));
+  // What is hidden of the host, which takes a search of the host.
+  const masks = join(original, "masks");
+  if (existsSync(masks)) await run("cp", ["-a", masks, join(dataDir, "masks")]);
 }
 
 /** Puts an empty database of this version into a data directory: its migrations are a tenth of a daemon's first start. */

@@ -1,6 +1,6 @@
 /** The components that a Linux runtime is made of, opened in the order in which they need each other. */
 
-import { chmodSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
+import { chmodSync, realpathSync, renameSync, rmSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { makeFolderSync } from "../../base/files/folders.ts";
@@ -13,7 +13,7 @@ import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
 import { FilterWatch } from "./host/filter-watch.ts";
-import { HostMasks } from "./host/host-masks.ts";
+import { HostMasks, placeOfMasks } from "./host/host-masks.ts";
 import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
 import { LauncherLog, type LogError, type Warn } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
@@ -198,8 +198,11 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   undo.defer(async () => countsTask.close());
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
+  const { former, ...place } = placeOfMasks(options.dataDir, store, options.hasVolumes);
+  // Nothing that runs can have them below it.
+  if (former !== undefined && options.isNewlyMounted) rmSync(former, { recursive: true, force: true });
   const masks = new HostMasks({
-    folder: join(store, "masks"),
+    ...place,
     filesAt: (directory) => launcher.filesAt(directory),
     bootId: options.bootId,
     // Machines that are booted already keep the old masks.

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
-import { HostMasks } from "./host-masks.ts";
+import { HostMasks, placeOfMasks } from "./host-masks.ts";
 
 const minute = 60_000;
 
@@ -52,6 +52,14 @@ test("a restart searches at once if the last search was by other rules, or its r
   }
 });
 
+test("masks in a store with volumes have no archive, whose number another file would have", async () => {
+  const folder = await tempDir();
+  const store = join(folder, "store");
+  await mkdir(store);
+  expect(placeOfMasks(folder, store, true)).toEqual({ folder: join(store, "masks"), hasArchive: false });
+  expect(placeOfMasks(folder, store, false)).toEqual({ folder: join(store, "masks"), hasArchive: true });
+});
+
 /** masks that have searched a directory, and a function that opens them again */
 async function searched() {
   const folder = await tempDir();
@@ -62,6 +70,7 @@ async function searched() {
   const restart = async (bootId = "this boot") => {
     const masks = new HostMasks({
       folder: join(folder, "masks"),
+      hasArchive: true,
       filesAt: () => Promise.reject(new Error("Nothing is hidden here")),
       bootId,
       changed: () => undefined,

@@ -4,9 +4,13 @@
  * locales (images/locale-archive.ts), because all machines read it through one cache here, and because it must fit the
  * host's current C library.
  *
- *   <store>/masks/<id>/        whiteouts, the archive, and the directories on the way to them; the id is a digest of what
- *                              they are made from
- *   <store>/masks/index.json   which of them is the newest, for each list of directories, and when that was found out
+ *   masks/<id>/        whiteouts, the archive, and the directories on the way to them; the id is a digest of what they are
+ *                      made from
+ *   masks/index.json   which of them is the newest, for each list of directories, and when that was found out
+ *
+ * They are on the file system of the data directory if they can be. In a store with volumes they are in another subvolume
+ * than these, and so a file would have the inode number of another one in the same root. So where they must be there, they
+ * have no archive: whiteouts are not seen.
  *
  * The host is searched once, not at each boot or restart, and again from time to time as its files change. Machines that boot
  * afterwards, resumed ones too, have the newest masks below them; a machine that runs keeps those it was booted with. So
@@ -22,11 +26,13 @@ import type { FileSession } from "../files/file-session.ts";
 import { closedIn, closedVersion } from "../images/host-view.ts";
 import { localeArchiveFacts, localeArchivePath, makeLocaleArchive } from "../images/locale-archive.ts";
 import { processTag } from "../layers/claims.ts";
+import { canShareFrom } from "../layers/shared-layers.ts";
 import { makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 
 export interface HostMasksOptions {
-  /** <store>/masks */
   folder: string;
+  /** whether they have the archive of locales */
+  hasArchive: boolean;
   filesAt(directory: string): Promise<FileSession>;
   /** which boot of the host this is */
   bootId: string;
@@ -34,6 +40,19 @@ export interface HostMasksOptions {
   changed: () => void;
   /** called with errors of background work */
   logError: (error: unknown) => void;
+}
+
+/** where the masks of a store are; `former`: where those of an earlier version are */
+export function placeOfMasks(
+  dataDir: string,
+  store: string,
+  hasVolumes: boolean,
+): Pick<HostMasksOptions, "folder" | "hasArchive"> & { former?: string } {
+  const [beside, within] = [join(dataDir, "masks"), join(store, "masks")];
+  if (!hasVolumes) return { folder: within, hasArchive: true };
+  return canShareFrom(beside, store)
+    ? { folder: beside, hasArchive: true, former: within }
+    : { folder: within, hasArchive: false };
 }
 
 /** between two searches of the host, in ms; one takes less than a second of one processor */
@@ -101,7 +120,7 @@ export class HostMasks {
     if (!newest) {
       // Masks of an earlier search may be older than this one.
       if (this.#newest.size === 0) this.#searchedAt = Date.now();
-      newest = masksIn(directories).then((masks) => this.#layerOf(masks));
+      newest = this.#masksIn(directories).then((masks) => this.#layerOf(masks));
       this.#newest.set(key, newest);
       newest.then(
         () => this.#remember(),
@@ -122,7 +141,7 @@ export class HostMasks {
     try {
       const begun = Date.now();
       for (const [key, before] of [...this.#newest]) {
-        const masks = await masksIn(z.array(z.string()).parse(JSON.parse(key)));
+        const masks = await this.#masksIn(z.array(z.string()).parse(JSON.parse(key)));
         if (this.#isClosed) return;
         this.#renewing = this.#renew(key, before, masks);
         await this.#renewing;
@@ -135,6 +154,20 @@ export class HostMasks {
       // Ctrl-C in a terminal also ends the program that searches; the search is repeated, unless the daemon ends too.
       if (!isInterrupted(error)) this.#options.logError(error);
     }
+  }
+
+  async #masksIn(directories: readonly string[]): Promise<Mask[]> {
+    const { hasArchive } = this.#options;
+    const found = await Promise.all(
+      directories.map(async (directory): Promise<Mask[]> => {
+        const archiveOf = hasArchive ? await localeArchiveFacts(directory) : undefined;
+        const hidden = (await closedIn(directory)).map((path): Mask => ({ directory, path }));
+        // A host that closes it to its users has a reason.
+        if (archiveOf === undefined || hidden.some(({ path }) => localeArchivePath.startsWith(path))) return hidden;
+        return [...hidden, { directory, path: localeArchivePath, archiveOf }];
+      }),
+    );
+    return found.flat();
   }
 
   async #renew(key: string, before: Promise<string>, masks: Mask[]): Promise<void> {
@@ -217,19 +250,6 @@ const indexFile = z.object({
   searchedAt: z.number().optional(),
   newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)),
 });
-
-async function masksIn(directories: readonly string[]): Promise<Mask[]> {
-  const found = await Promise.all(
-    directories.map(async (directory): Promise<Mask[]> => {
-      const archiveOf = await localeArchiveFacts(directory);
-      const hidden = (await closedIn(directory)).map((path): Mask => ({ directory, path }));
-      // A host that closes it to its users has a reason.
-      if (archiveOf === undefined || hidden.some(({ path }) => localeArchivePath.startsWith(path))) return hidden;
-      return [...hidden, { directory, path: localeArchivePath, archiveOf }];
-    }),
-  );
-  return found.flat();
-}
 
 /** "a", "a/b" of "a/b/c" */
 function parentsOf(path: string): string[] {
