@@ -56,6 +56,7 @@ test("a name that is not there is looked up again at once, and then not more oft
       lengths.push(length);
       yield Buffer.from(passwd);
     },
+    together: (use: (kept: object) => unknown) => use(files),
   };
   const machine = { files: () => files } as unknown as Machine;
   await expect(accountOf(machine, "late", 1000)).rejects.toThrow("Cannot find the user");
