@@ -7,16 +7,17 @@ import type { ImageInfo } from "../ports/images.ts";
 import type { Files, Machine } from "../ports/runtime.ts";
 import { UserSetup } from "./user-setup.ts";
 
+const [plain, withDrives] = [{ hasDrives: false }, { hasDrives: true }];
 const image = { layers: ["one"], user: "old", cwd: "/work/old" } as unknown as ImageInfo;
 const passwd = "root:x:0:0::/root:/bin/sh\nold:x:1000:1000::/home/old:/bin/sh\nnew:x:1000:1000::/home/new:/bin/sh\n";
 
 /** a machine with users and these directories of uid 1000, and the calls that were made */
-function machineWith(directories: string[] = []) {
+function machineWith(directories: string[] = [], users = passwd) {
   const calls: string[] = [];
   const files = {
     read: (path: string) => {
       calls.push(`read ${path}`);
-      return Readable.from([Buffer.from(path === "/etc/passwd" ? passwd : "old:x:1000:\n")]);
+      return Readable.from([Buffer.from(path === "/etc/passwd" ? users : "old:x:1000:\n")]);
     },
     write: async (path: string, content: Buffer) => void calls.push(`write ${path} ${content.toString().length}`),
     stat: async (path: string) => {
@@ -42,19 +43,20 @@ const writes = [`write /etc/passwd ${passwd.length}`, `write /etc/group ${"new:x
 
 test("the image's own user and directory, and what is above that, need nothing", async () => {
   const { machine, calls } = machineWith();
-  for (const cwd of ["/work/old", "/work", "/"]) await new UserSetup().apply(machine, image, { user: "old", cwd });
-  await new UserSetup().apply(machine, image, { user: "root", cwd: "/work" });
+  for (const cwd of ["/work/old", "/work", "/"])
+    await new UserSetup().apply(machine, image, { user: "old", cwd }, plain);
+  await new UserSetup().apply(machine, image, { user: "root", cwd: "/work" }, plain);
   expect(calls).toEqual([]);
 });
 
 test("another user of the same number is shown, and gets a directory; later machines are not examined", async () => {
   const setup = new UserSetup();
   const first = machineWith();
-  await setup.apply(first.machine, image, { user: "new", cwd: "/home/new" });
+  await setup.apply(first.machine, image, { user: "new", cwd: "/home/new" }, plain);
   const made = ["mkdir /home/new", "chown /home/new 1000:1000"];
   expect(first.calls).toEqual(["read /etc/passwd", "read /etc/group", ...writes, "stat /home/new", ...made]);
   const second = machineWith();
-  await setup.apply(second.machine, image, { user: "new", cwd: "/home/new" });
+  await setup.apply(second.machine, image, { user: "new", cwd: "/home/new" }, plain);
   expect(second.calls).toEqual([...writes, ...made]);
 });
 
@@ -62,21 +64,37 @@ test("a directory of the user that is there stays as it is", async () => {
   const setup = new UserSetup();
   for (const looks of [["stat /home/new"], []]) {
     const { machine, calls } = machineWith(["/home/new"]);
-    await setup.apply(machine, image, { user: "old", cwd: "/home/new" });
+    await setup.apply(machine, image, { user: "old", cwd: "/home/new" }, plain);
     expect(calls).toEqual(looks);
   }
+});
+
+test("a machine with drives is examined by itself, and others learn nothing from it", async () => {
+  const setup = new UserSetup();
+  const own = `evil:x:0:0::/:\n${passwd}`;
+  const session = { user: "new", cwd: "/home/new" };
+  const hostile = machineWith(["/home/new"], own);
+  for (let n = 0; n < 2; n++) await setup.apply(hostile.machine, image, session, withDrives);
+  expect(hostile.calls.filter((call) => call.startsWith("read"))).toHaveLength(4);
+  const other = machineWith();
+  await setup.apply(other.machine, image, session, plain);
+  expect(other.calls).toEqual(expect.arrayContaining([...writes, "mkdir /home/new"]));
+  const later = machineWith(["/home/new"], own);
+  await setup.apply(later.machine, image, session, withDrives);
+  expect(later.calls).not.toContain("mkdir /home/new");
+  expect(later.calls).not.toContain(writes[0]);
 });
 
 test("other contents and other settings of an image are examined anew", async () => {
   const setup = new UserSetup();
   const session = { user: "old", cwd: "/home/new" };
-  await setup.apply(machineWith(["/home/new"]).machine, image, session);
+  await setup.apply(machineWith(["/home/new"]).machine, image, session, plain);
   for (const other of [
     { ...image, layers: ["two"] },
     { ...image, user: "new" },
   ]) {
     const { machine, calls } = machineWith();
-    await setup.apply(machine, other, session);
+    await setup.apply(machine, other, session, plain);
     expect(calls).toContain("mkdir /home/new");
   }
 });
@@ -84,7 +102,7 @@ test("other contents and other settings of an image are examined anew", async ()
 test("a user that the image lacks is refused, for each machine", async () => {
   const setup = new UserSetup();
   for (let n = 0; n < 2; n++) {
-    const applied = setup.apply(machineWith().machine, image, { user: "nobody-here", cwd: "/elsewhere" });
+    const applied = setup.apply(machineWith().machine, image, { user: "nobody-here", cwd: "/elsewhere" }, plain);
     await expect(applied).rejects.toThrow('There is no user "nobody-here"');
   }
 });

@@ -1,7 +1,8 @@
 /**
  * What the user of a session needs in a machine that has just booted from an image: the name that programs show, and the
  * directory where commands start. Machines of one image begin with the same files, so the first one is examined, and the
- * others get what it needed. A create waits for this.
+ * others get what it needed. A create waits for this. A team chooses what is on its drives and where they are mounted, also
+ * over /etc or /home: a machine with drives is examined by itself.
  */
 
 import { userIds } from "../commands/user-ids.ts";
@@ -25,18 +26,25 @@ export class UserSetup {
   /** by image content, user and directory, and what the image says about both */
   readonly #needs = new Map<string, Needs>();
 
-  async apply(machine: Machine, image: ImageInfo, session: Pick<Session, "user" | "cwd">): Promise<void> {
+  /** `hasDrives`: whether the machine has other files than those of its image */
+  async apply(
+    machine: Machine,
+    image: ImageInfo,
+    session: Pick<Session, "user" | "cwd">,
+    { hasDrives }: { hasDrives: boolean },
+  ): Promise<void> {
     const { user, cwd } = session;
     const isNamed = user === image.user || user === "root";
     const hasDirectory = isWithin(image, cwd);
     if (isNamed && hasDirectory) return;
     const key = JSON.stringify([image.layers, user, cwd, isNamed, hasDirectory]);
     await machine.files().together(async (files) => {
-      const known = this.#needs.get(key);
+      const known = hasDrives ? undefined : this.#needs.get(key);
       const names = known?.names ?? (isNamed ? [] : await nameChanges(files, user));
       await Promise.all(names.map(({ path, content }) => files.write(path, content)));
       const directory = known ? known.directory : hasDirectory ? undefined : await lacking(files, machine, session);
       if (directory) await makeDirectory(files, cwd, directory);
+      if (hasDrives) return;
       if (this.#needs.size >= most) this.#needs.clear();
       this.#needs.set(key, { names, directory });
     });

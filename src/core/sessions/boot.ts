@@ -156,7 +156,7 @@ export class Boots {
     // The image may already contain the host's current certificates.
     const rooted = !hostRoots || (image !== undefined && image.roots === hostRoots.pem);
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
-    if (image) await this.#userSetup.apply(machine, image, session);
+    if (image) await this.#userSetup.apply(machine, image, session, { hasDrives: hasDrives(sandbox) });
     return { machine, image };
   }
 

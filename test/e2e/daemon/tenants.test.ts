@@ -181,6 +181,23 @@ describe("what is named in a body", () => {
   });
 });
 
+test("what a team mounts over /etc changes no sandbox of another team", async () => {
+  const run = (key: string, sandbox: object, line: string) => {
+    const program = { command: "sh", args: ["-c", line] };
+    return raw(daemon(), "POST", "/sandkeep/v1/runs", { key, body: { sandbox, program } });
+  };
+  expect((await raw(daemon(), "PUT", "/sandkeep/v1/drives/etc", { key: foreign.key, body: {} })).status).toBe(200);
+  const fill =
+    "sudo cp -a /etc/. /mnt && sudo install -d -o 1000 -g 1000 /mnt/work && echo evil:x:0:0::/: | sudo tee -a /mnt/passwd";
+  const filled = await run(foreign.key, { mounts: { "/mnt": { drive: "etc" } } }, fill);
+  expect(filled.text).toContain('"exitCode":0');
+  const session = { user: "user", cwd: "/etc/work" };
+  const over = await run(foreign.key, { ...session, mounts: { "/etc": { drive: "etc" } } }, "grep -c evil /etc/passwd");
+  expect(over.text).toContain('"data":"1\\n"');
+  const other = await run(daemon().key, session, "echo $(pwd) $(grep -c evil /etc/passwd)");
+  expect(other.text).toContain('"data":"/etc/work 0\\n"');
+});
+
 test("an idempotency key counts only within one team", async () => {
   const headers = { "idempotency-key": "shared-by-chance" };
   const create = (key: string) => raw(daemon(), "POST", "/v3/sandboxes", { key, headers, body: {} });
