@@ -7,6 +7,8 @@ import { isSandkeepError } from "../model/errors.ts";
 import type { Files } from "../ports/runtime.ts";
 
 const paths = ["/etc/passwd", "/etc/group"] as const;
+/** most bytes of a file that is changed: programs may have made it, and it comes into the daemon's memory as a list of lines */
+const longest = 128 << 10;
 
 /** A file of an image with its new content. */
 export interface NameChange {
@@ -34,15 +36,16 @@ export async function nameChanges(files: Files, user: string): Promise<NameChang
     .map((path) => ({ path, content: Buffer.from(after[path]) }));
 }
 
-/** empty if the file is missing; programs then show numbers */
+/** empty if the file is missing or too long; it stays as it is then */
 async function contentOf(files: Files, path: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   try {
-    for await (const chunk of files.read(path)) chunks.push(chunk);
+    for await (const chunk of files.read(path, { length: longest + 1 })) chunks.push(chunk);
   } catch (error) {
     if (!isSandkeepError(error, "not-found")) throw error;
   }
-  return Buffer.concat(chunks).toString();
+  const content = Buffer.concat(chunks);
+  return content.length > longest ? "" : content.toString();
 }
 
 /** the file with this name's line before all others of the same number; adds a missing group */
