@@ -63,6 +63,13 @@ describe("bodies", () => {
     expect(jsonOf(`["${"[".repeat(1000)}\\"", ${"[],".repeat(1000)} 1]`)).toHaveLength(1002);
   });
 
+  test("so many values that their check would take seconds are refused; commas in strings are none", () => {
+    const members = (count: number) => Array.from({ length: count }, (_, n) => `"${n}":1`).join(",");
+    expect(() => jsonOf(`{"tags":{${members(20_001)}}}`)).toThrow("the JSON has more than 20000 values");
+    expect(jsonOf(`{${members(20_000)}}`)).toMatchObject({ 0: 1, 19999: 1 });
+    expect(jsonOf(JSON.stringify([",".repeat(100_000), '\\",']))).toHaveLength(2);
+  });
+
   test.each(['{"a":["\\u0000"]}', '{"a":{"\\u0000":1}}', '"\\ud800"', '["a\\uDC00"]'])("%s is refused", (text) => {
     expect(() => jsonOf(text)).toThrow("NUL or half a character");
   });

@@ -47,9 +47,8 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output
 /** parses JSON; an empty text is an empty object, since some clients send a content type and no body */
 export function jsonOf(text: string): unknown {
   if (text.trim() === "") return {};
-  if (isDeeperThan(deepest, text)) {
-    throw new SandkeepError("invalid", `Invalid request: the JSON is nested more than ${deepest} levels deep.`);
-  }
+  const excess = excessOf(text);
+  if (excess) throw new SandkeepError("invalid", `Invalid request: the JSON ${excess}.`);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -63,11 +62,14 @@ export function jsonOf(text: string): unknown {
 
 /** most levels of objects and lists in JSON, so that recursive functions do not run out of stack */
 const deepest = 200;
+/** most values in JSON: to check each of the 400,000 that fit into a body would hold up the daemon for seconds */
+const mostValues = 20_000;
 
-/** whether more than `levels` brackets are open at once, outside of strings */
-function isDeeperThan(levels: number, text: string): boolean {
-  if (text.length < levels) return false;
+/** what is too much in JSON, outside of its strings; undefined if nothing is */
+export function excessOf(text: string): string | undefined {
+  if (text.length < deepest) return undefined;
   let depth = 0;
+  let values = 1;
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
     const char = text.charCodeAt(i);
@@ -75,13 +77,16 @@ function isDeeperThan(levels: number, text: string): boolean {
     else if (quoted && char === backslash) i++;
     else if (!quoted && isOpening(char)) depth++;
     else if (!quoted && isClosing(char)) depth--;
-    if (depth > levels) return true;
+    else if (!quoted && char === comma) values++;
+    if (depth > deepest) return `is nested more than ${deepest} levels deep`;
+    if (values > mostValues) return `has more than ${mostValues} values`;
   }
-  return false;
+  return undefined;
 }
 
 const quote = 0x22;
 const backslash = 0x5c;
+const comma = 0x2c;
 /** [ and { differ in one bit, and so do ] and } */
 const isOpening = (char: number) => (char | 0x20) === 0x7b;
 const isClosing = (char: number) => (char | 0x20) === 0x7d;

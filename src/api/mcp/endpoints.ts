@@ -4,7 +4,9 @@
  */
 
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
+import { isSandkeepError } from "../../core/model/errors.ts";
 import type { Service } from "../kit/dialect.ts";
+import { bodyText, excessOf, json } from "../kit/http.ts";
 import { authenticated, foreignOriginResponse, metadataResponse, resourceOf } from "./access.ts";
 import { serverFactory } from "./factory.ts";
 import { type Family, families } from "./families.ts";
@@ -29,10 +31,30 @@ export function mcpApi(options: McpOptions): { fetch(request: Request): Promise<
       if (caller instanceof Response) return caller;
       const endpoint = endpoints.get(pathname);
       if (!endpoint) return new Response(null, { status: 404 });
+      const excess = request.method === "POST" ? await excessIn(request.clone()) : undefined;
+      if (excess) return tooMuch(excess);
       if (await isLegacyRequest(request)) return endpoint.legacy.handle(request, caller);
       return endpoint.modern.fetch(request, { authInfo: caller });
     },
   };
+}
+
+/** what is too much in a body that the library would parse; it refuses one that is too long or no text by itself */
+async function excessIn(request: Request): Promise<string | undefined> {
+  try {
+    return excessOf(await bodyText(request, longestBody));
+  } catch (error) {
+    if (isSandkeepError(error, "invalid")) return undefined;
+    throw error;
+  }
+}
+
+/** bytes, as in the library */
+const longestBody = 4 << 20;
+
+function tooMuch(excess: string): Response {
+  const message = `Invalid Request: the JSON ${excess}`;
+  return json({ jsonrpc: "2.0", error: { code: -32600, message }, id: null }, 400);
 }
 
 type Endpoint = ReturnType<typeof endpointOf>;

@@ -67,6 +67,8 @@ describe("at the entrance", () => {
     expect((await ask("POST", { body: handshake, headers: { "content-type": "text/plain" } })).status).toBe(415);
     expect((await ask("POST", { body: handshake, headers: { accept: "text/html" } })).status).toBe(406);
     expect((await ask("POST", { body: JSON.stringify({ ...ping, x: "x".repeat(5 << 20) }) })).status).toBe(413);
+    const many = await ask("POST", { body: JSON.stringify({ ...ping, x: Array.from({ length: 20_001 }, () => 1) }) });
+    expect([many.status, many.json.error.message]).toEqual([400, expect.stringContaining("more than 20000 values")]);
     for (const method of ["GET", "DELETE", "PUT", "PATCH"]) expect((await ask(method)).status).toBe(405);
     expect((await ask("GET", { path: "/mcp/more" })).status).toBe(404);
   });
