@@ -59,3 +59,9 @@ test("a list has the requested depth, directories before their content, and foll
     targetType: "directory",
   });
 });
+
+test("a list that would fill the daemon's memory is refused", async () => {
+  const root = await tempDir();
+  for (let n = 0; n < 4200; n++) await fs.symlink("x".repeat(4000), join(root, `${n}`));
+  expect(await refusal(files.list(root))).toMatch(/^limit: .*it holds too many files$/);
+});
