@@ -56,7 +56,7 @@ import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
 import { hostFacts } from "./host-facts.ts";
 import { apiLimits, coreLimits } from "./limits.ts";
-import { type ClosableServer, closeServer, listenOn, requireFree } from "./listening.ts";
+import { type ClosableServer, closeServer, listenOn, requireFree, withUpgraded } from "./listening.ts";
 import { networkSecretsOf, trustOf } from "./network-secrets.ts";
 import { domainUrlOf, listeningUrlOf, type Place, publicUrlOf, recordAddress } from "./place.ts";
 import { hashKey, openSeal, signerFor } from "./secrets.ts";
@@ -426,7 +426,7 @@ async function listen(
   server.keepAliveTimeout = 65_000;
   // Answers name the time above. A client that is late, as on a busy host, still finds the connection open.
   server.keepAliveTimeoutBuffer = 30_000;
-  const closable = tls ? renewed(new SecureServer(server, tls, listener), tls, config, warn) : server;
+  const closable = tls ? renewed(new SecureServer(server, tls, listener), tls, config, warn) : withUpgraded(server);
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server: closable, drain, url: listeningUrlOf(place), api };

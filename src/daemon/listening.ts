@@ -1,7 +1,7 @@
 /** Listening on the address of the settings: whether it is free, why it is not in a sentence, and how it ends. */
 
 import { once } from "node:events";
-import { createServer, type Server } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { after } from "../base/concurrency/waits.ts";
 import { codeOf } from "../base/error-code.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
@@ -35,6 +35,24 @@ export interface ClosableServer {
   /** accepts no connections from now on; `closed` is called when the last of the open ones has ended */
   close(closed: () => void): void;
   closeAllConnections(): void;
+}
+
+/**
+ * The server, whose closing also ends connections that were upgraded, such as those of terminals. Node's own leaves them
+ * open, and waits until their clients end them.
+ */
+export function withUpgraded(server: Server & ClosableServer): ClosableServer {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  return {
+    close: (closed) => void server.close(closed),
+    closeAllConnections() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
 }
 
 /** no new connections from now on; those that are open end once what is under way is `settled` */

@@ -15,6 +15,7 @@ import { expectNothingLeft } from "../../harness/linux-host.ts";
 import { sandkeepCommand } from "../../harness/package.ts";
 import { startPostgres } from "../../harness/postgres.ts";
 import { credentials, fetchTo, pauseTagged, raw, sdks } from "../clients.ts";
+import { attachedTo } from "../sandkeep/terminal.ts";
 
 const daemon = daemonOfFile();
 const { Sandbox } = sdks["3.5.0"];
@@ -164,10 +165,15 @@ test("a domain below localhost leads to sandboxes, and `sandkeep env` asks the d
   await daemon().start({ SANDKEEP_DOMAIN: "" });
 });
 
-test("a stop does not wait for clients that only listen", async () => {
+test("a stop does not wait for clients that only listen, or are attached to a terminal", async () => {
   await daemon().stop();
   await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "1h" });
   const sandbox = await Sandbox.create({ ...auth(), persistent: false });
+  const commands = `${daemon().url}/sandkeep/v1/sandboxes/${sandbox.name}/commands`;
+  const body = JSON.stringify({ command: "cat", terminal: { rows: 24, columns: 80 } });
+  const shell = await fetch(commands, { method: "POST", headers: { authorization: `Bearer ${daemon().key}` }, body });
+  const { id } = (await shell.json()) as { id: string };
+  await using _terminal = await attachedTo(`${commands}/${id}/terminal`, daemon().key);
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });
   const waiting = command.wait().catch((error: unknown) => error);
   const logs = Array.fromAsync(command.logs()).catch((error: unknown) => error);
