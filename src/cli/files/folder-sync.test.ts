@@ -11,12 +11,13 @@ import {
   rm,
   stat,
   symlink,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { applyChanges } from "./folder-sync.ts";
+import { applyChanges, treeOf } from "./folder-sync.ts";
 
 async function folder(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), "sandkeep-changes-"));
@@ -38,9 +39,9 @@ test("only what differs is written, and what was deleted goes", async () => {
   await writeFile(join(from, "new/file"), "new");
   await mkdir(join(to, "old"));
   await writeFile(join(to, "old/file"), "old");
+  const before = await treeOf(to);
   await writeFile(join(to, "mine"), "made here meanwhile");
-  const before = ["link", "old", "old/file", "src", "src/mode", "src/same"];
-  expect(await applyChanges(from, to, before)).toEqual({ written: 3, removed: 2, skipped: [] });
+  expect(await applyChanges(from, to, before)).toEqual({ written: 3, removed: 2, skipped: [], kept: [] });
   expect((await readdir(to)).sort()).toEqual(["link", "mine", "new", "src"]);
   expect((await stat(join(to, "src/mode"))).mode & 0o777).toBe(0o755);
   expect((await stat(join(to, "src/same"))).mtimeMs).toBe(mtimeMs);
@@ -56,16 +57,41 @@ test("a file keeps its holes, and one of the same size that differs is written",
     await using file = await open(join(place, "sparse"), "w", 0o644);
     await file.write(Buffer.of(byte), 0, 1, (32 << 20) - 1);
   }
-  expect(await applyChanges(from, to, ["sparse"])).toEqual({ written: 1, removed: 0, skipped: [] });
+  const before = await treeOf(to);
+  expect(await applyChanges(from, to, before)).toEqual({ written: 1, removed: 0, skipped: [], kept: [] });
   expect((await readFile(join(to, "sparse"))).at(-1)).toBe(1);
   expect((await stat(join(to, "sparse"))).blocks * 512).toBeLessThan(1 << 20);
-  expect(await applyChanges(from, to, ["sparse"])).toEqual({ written: 0, removed: 0, skipped: [] });
+  expect(await applyChanges(from, to, before)).toEqual({ written: 0, removed: 0, skipped: [], kept: [] });
+});
+
+test("what was changed here meanwhile stays, and is named if it was changed on both sides", async () => {
+  const [from, to] = [await folder(), await folder()];
+  const names = ["here", "both", "deleted-here", "deleted-there", "inside", "twice-deleted"];
+  for (const place of [from, to])
+    for (const name of names) {
+      await writeFile(join(place, name), "before", { mode: 0o644 });
+      await utimes(join(place, name), 1e9, place === to ? 1e9 + 0.25 : 1e9);
+    }
+  const before = await treeOf(to);
+  for (const name of ["here", "both", "deleted-there", "added", "taken"])
+    await writeFile(join(to, name), "changed here");
+  for (const name of ["both", "inside", "added"]) await writeFile(join(from, name), "changed inside");
+  await mkdir(join(from, "taken"));
+  await writeFile(join(from, "taken/file"), "x");
+  for (const place of [join(to, "deleted-here"), join(from, "deleted-there")]) await rm(place);
+  for (const place of [from, to]) await rm(join(place, "twice-deleted"));
+  const kept = ["deleted-there", "added", "both", "taken"];
+  expect(await applyChanges(from, to, before)).toEqual({ written: 1, removed: 0, skipped: [], kept });
+  expect((await readdir(to)).sort()).toEqual(["added", "both", "deleted-there", "here", "inside", "taken"]);
+  for (const name of ["here", "both", "deleted-there", "added", "taken"])
+    expect(await readFile(join(to, name), "utf8")).toBe("changed here");
+  expect(await readFile(join(to, "inside"), "utf8")).toBe("changed inside");
 });
 
 test("an abort brings nothing more back", async () => {
   const [from, to] = [await folder(), await folder()];
   await writeFile(join(from, "new"), "new");
-  await expect(applyChanges(from, to, [], AbortSignal.abort())).rejects.toThrow(/abort/);
+  await expect(applyChanges(from, to, new Map(), AbortSignal.abort())).rejects.toThrow(/abort/);
   expect(await readdir(to)).toEqual([]);
 });
 
@@ -82,9 +108,11 @@ test("nothing is written through a symlink, into .git, or over files that were n
   await mkdir(join(from, "door/.git"));
   await writeFile(join(from, "door/.git/config"), "bad");
   await mkdir(join(to, "full"));
+  const before = await treeOf(to);
   await writeFile(join(to, "full/mine"), "mine");
   await symlink("/", join(from, "full"));
-  expect(await applyChanges(from, to, ["door", "file", "full"])).toEqual({ written: 3, removed: 0, skipped: ["full"] });
+  const changes = await applyChanges(from, to, before);
+  expect(changes).toEqual({ written: 3, removed: 0, skipped: ["full"], kept: [] });
   expect(await readdir(outside)).toEqual(["victim"]);
   expect(await readFile(join(outside, "victim"), "utf8")).toBe("untouched");
   expect(await readFile(join(to, "door/file"), "utf8")).toBe("x");

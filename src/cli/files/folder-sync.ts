@@ -1,7 +1,8 @@
 /**
  * A folder of this host that is copied into a sandbox, and whose changes are brought back. Programs in the sandbox chose
  * what comes back, so it is unpacked elsewhere first and then compared: only what differs is written, never through a
- * symlink, and every `.git` stays as it is here, since its hooks and settings name programs that git runs.
+ * symlink, and every `.git` stays as it is here, since its hooks and settings name programs that git runs. What was
+ * changed here meanwhile stays, too.
  */
 
 import { randomBytes } from "node:crypto";
@@ -41,13 +42,15 @@ export interface Folder {
 }
 
 /** what is below a directory, by path; byte strings, parents before their children */
-type Tree = Map<string, Stats>;
+export type Tree = Map<string, Stats>;
 
 export interface Changes {
   written: number;
   removed: number;
-  /** paths that could not take their new form */
+  /** paths that could not take their new form, as a directory there has other files */
   skipped: string[];
+  /** paths that were changed on both sides, and are as they were changed here */
+  kept: string[];
 }
 
 /** copies a folder into the sandbox; returns what it contained */
@@ -68,7 +71,7 @@ export async function copyIn({ local, remote }: Folder, files: RemoteFiles, cont
 /** brings the changes of a folder back; `before` is what was copied in. An abort ends it between two files, with an error */
 export async function bringBack(
   { local, remote }: Folder,
-  before: Iterable<string>,
+  before: Tree,
   files: Pick<RemoteFiles, "pack">,
   signal?: AbortSignal,
 ): Promise<Changes> {
@@ -81,26 +84,35 @@ export async function bringBack(
   }
 }
 
-/** makes a directory like another one, except for files that were not there `before` */
-export async function applyChanges(
-  from: string,
-  to: string,
-  before: Iterable<string>,
-  signal?: AbortSignal,
-): Promise<Changes> {
+/** makes a directory like another one, except for files that have been changed or added since `before` */
+export async function applyChanges(from: string, to: string, before: Tree, signal?: AbortSignal): Promise<Changes> {
   const [source, target] = [byteString(from), byteString(to)];
   const wanted = await treeOf(source);
   signal?.throwIfAborted();
-  const changes: Changes = { written: 0, removed: 0, skipped: [] };
+  const changes: Changes = { written: 0, removed: 0, skipped: [], kept: [] };
   const own = (path: string) => path.split("/").includes(".git");
-  const gone = [...before].filter((path) => !wanted.has(path) && !own(path));
-  for (const path of gone.reverse()) if (await removed(join(target, path))) changes.removed++;
+  const gone = [...before].filter(([path]) => !wanted.has(path) && !own(path));
+  for (const [path, then] of gone.reverse()) {
+    const now = await factsOf(join(target, path));
+    if (now && isChanged(now, then)) changes.kept.push(shownText(path));
+    else if (await removed(join(target, path))) changes.removed++;
+  }
   let skipped = "";
   for (const [path, facts] of wanted) {
     signal?.throwIfAborted();
     if (own(path) || (skipped !== "" && path.startsWith(`${skipped}/`))) continue;
     const place = join(target, path);
     if (await isSame(join(source, path), facts, place)) continue;
+    const [now, then] = [await factsOf(place), before.get(path)];
+    if (isChanged(now, then)) {
+      if (then && isAsCopied(facts, then)) continue;
+      // What was only deleted here comes back with its changes.
+      if (now) {
+        skipped = path;
+        changes.kept.push(shownText(path));
+        continue;
+      }
+    }
     if (await replaced(join(source, path), facts, place)) changes.written++;
     else {
       skipped = path;
@@ -110,7 +122,22 @@ export async function applyChanges(
   return changes;
 }
 
-async function treeOf(directory: string, below = "", tree: Tree = new Map()): Promise<Tree> {
+/** whether something here is not what was copied in; of a directory only that it is one counts */
+function isChanged(now: Stats | undefined, then: Stats | undefined): boolean {
+  if (!now || !then) return now !== then;
+  if (now.isDirectory() && then.isDirectory()) return false;
+  return now.mode !== then.mode || now.size !== then.size || now.mtimeMs !== then.mtimeMs;
+}
+
+/** whether a file of the sandbox is still the one that was copied in; its copy has whole seconds */
+function isAsCopied(copy: Stats, { mode, size, mtimeMs }: Stats): boolean {
+  const second = (time: number) => Math.floor(time / 1000);
+  return (
+    copy.isFile() && copy.size === size && copy.mode === (mode & ~0o7000) && second(copy.mtimeMs) === second(mtimeMs)
+  );
+}
+
+export async function treeOf(directory: string, below = "", tree: Tree = new Map()): Promise<Tree> {
   for (const name of (await readdir(bytesOf(join(directory, below)), "latin1")).sort()) {
     const path = below === "" ? name : `${below}/${name}`;
     const facts = await lstat(bytesOf(join(directory, path)));

@@ -4,7 +4,7 @@ import type { Daemon } from "../client/daemon.ts";
 import type { CommandContext } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plain } from "../print/plain.ts";
-import { bringBack, copyIn, type Folder } from "./folder-sync.ts";
+import { bringBack, copyIn, type Folder, type Tree } from "./folder-sync.ts";
 import { RemoteFiles } from "./remote-files.ts";
 
 export interface Volume {
@@ -16,13 +16,13 @@ export interface Volume {
 /** The folders that a sandbox gets copies of. */
 export class Folders {
   readonly #files: RemoteFiles;
-  readonly #folders: { folder: Folder; before: string[] }[];
+  readonly #folders: { folder: Folder; before: Tree }[];
 
   constructor(daemon: Daemon, session: { id: string; cwd: string }, volumes: Volume[]) {
     this.#files = new RemoteFiles(daemon, session, { what: "copy a folder" });
     this.#folders = volumes.map(({ local, remote }) => ({
       folder: { local, remote: this.#files.absolute(remote) },
-      before: [],
+      before: new Map(),
     }));
   }
 
@@ -31,18 +31,25 @@ export class Folders {
   }
 
   async copyIn(context: CommandContext): Promise<void> {
-    for (const each of this.#folders) each.before = [...(await copyIn(each.folder, this.#files, context)).keys()];
+    for (const each of this.#folders) each.before = await copyIn(each.folder, this.#files, context);
   }
 
-  async bringBack(sandbox: string, { warn }: CommandContext, signal: AbortSignal): Promise<void> {
+  /** false if something could not be brought back, of which each has a line */
+  async bringBack(sandbox: string, { warn }: CommandContext, signal: AbortSignal): Promise<boolean> {
+    let isAll = true;
     for (const { folder, before } of this.#folders) {
-      const { written, removed, skipped } = await bringBack(folder, before, this.#files, signal).catch((cause) => {
-        const why = cause instanceof Error ? cause.message : cause;
-        const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
-        throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);
-      });
+      const { written, removed, skipped, kept } = await bringBack(folder, before, this.#files, signal).catch(
+        (cause) => {
+          const why = cause instanceof Error ? cause.message : cause;
+          const hint = `the sandbox "${sandbox}" stays; sandkeep cp copies from "${folder.remote}"`;
+          throw new CliError(`Cannot bring back the changes of "${folder.local}": ${why}`, hint);
+        },
+      );
       warn(`Brought back to "${folder.local}": ${written} written, ${removed} removed`);
       for (const path of skipped) warn(`Left "${plain(path)}" as it is: the directory there has other files`);
+      for (const path of kept) warn(`Left "${plain(path)}" as it is: it was changed here, too`);
+      isAll &&= skipped.length + kept.length === 0;
     }
+    return isAll;
   }
 }

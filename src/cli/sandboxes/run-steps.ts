@@ -25,11 +25,14 @@ export async function stepByStep(daemon: Daemon, wanted: Wanted, context: Comman
     if (sync) {
       // Its changes are nowhere else.
       isKept = true;
-      const stopped = await untilSignal((signal) => folders.bringBack(name, context, signal), context.signals);
-      if (stopped !== undefined) {
+      let isAll = false;
+      const stopped = await untilSignal(async (signal) => {
+        isAll = await folders.bringBack(name, context, signal);
+      }, context.signals);
+      if (!isAll) {
         context.warn(`Not all changes were brought back. The sandbox "${name}" stays until its time is over`);
         context.warn(`sandkeep cp ${name}:${folders.first} . copies from it, and sandkeep rm -f ${name} deletes it`);
-        return stopped;
+        return stopped ?? code;
       }
       isKept = keep;
     }

@@ -133,6 +133,29 @@ test("run -v copies a folder in, and --sync brings its changes back", async () =
   expect((await cli.run(["run", "-v", "/none", "--", "true"])).stderr).toMatch(/"\/none" is not a directory/);
 });
 
+test("what is changed here while the program runs stays, and the sandbox with the program's changes of the same file", async () => {
+  const project = join(folder, "edited");
+  await mkdir(project);
+  for (const name of ["both", "here"]) await writeFile(join(project, name), "before\n");
+  const [printed, program] = [join(folder, "printed"), "echo ready; read -r line; echo inside > both; touch new"];
+  const edits = `until grep -q ready ${printed}; do sleep 0.05; done; echo mine | tee ${project}/both ${project}/here`;
+  const run = `"$0" run --name edited -i -v ${project}:/work --sync -- sh -c '${program}'`;
+  const stays = 'Not all changes were brought back. The sandbox "edited" stays until its time is over';
+  expect((await cli.shell(`touch ${printed}; { ${edits}; } | ${run} > ${printed}`)).stderr).toBe(
+    [
+      `sandkeep: Brought back to "${project}": 1 written, 0 removed`,
+      'sandkeep: Left "both" as it is: it was changed here, too',
+      `sandkeep: ${stays}`,
+      "sandkeep: sandkeep cp edited:/work . copies from it, and sandkeep rm -f edited deletes it",
+      "",
+    ].join("\n"),
+  );
+  expect((await readdir(project)).sort()).toEqual(["both", "here", "new"]);
+  for (const name of ["both", "here"]) expect(await readFile(join(project, name), "utf8")).toBe("mine\n");
+  expect((await cli.run(["exec", "edited", "cat", "/work/both"])).stdout).toBe("inside\n");
+  expect((await cli.run(["rm", "-f", "edited"])).stdout).toBe("edited\n");
+});
+
 test("a sparse file does not fill the disk; a signal deletes what came back of it, and keeps the sandbox", async () => {
   const [project, staging] = [join(folder, "sparse"), join(folder, "staging")];
   for (const path of [project, staging]) await mkdir(path);
