@@ -124,8 +124,8 @@ export class Endings {
     const end = await runtime.machine(session.id)?.stop({ snapshot: true });
     const kept = end?.snapshot ?? (await runtime.salvage(session.id));
     if (!kept) return undefined;
-    const isOld = sandbox.currentSessionId !== session.id;
-    const snapshot = await this.#retention.record(session, kept, { method: "automatic", isOld });
+    const isAside = sandbox.currentSessionId !== session.id;
+    const snapshot = await this.#retention.record(session, kept, { method: "automatic", isAside });
     await store.updateSession(session.id, [session.state], { snapshottedAt: now() });
     return snapshot;
   }

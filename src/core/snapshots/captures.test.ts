@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { session, snapshot } from "../../../test/harness/fake-core.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
-import type { SessionState } from "../model/sandbox.ts";
+import type { SessionState, Snapshot } from "../model/sandbox.ts";
 import type { Machine } from "../ports/runtime.ts";
 import { Captures } from "./captures.ts";
 import type { Retention } from "./retention.ts";
@@ -14,12 +14,18 @@ import type { Retention } from "./retention.ts";
 function fixture() {
   const events: string[] = [];
   const gates: (() => void)[] = [];
-  const state = { now: "running" as SessionState };
+  const state = { now: "running" as SessionState, snapshot: "created" as Snapshot["state"] };
   // A capture uses nothing else of them.
-  const context = { store: { getSession: async () => ({ ...session, state: state.now }) } } as unknown as Context;
+  const store = {
+    getSession: async () => ({ ...session, state: state.now }),
+    getSandbox: async () => ({ currentSnapshotId: "snap_pause" }),
+    getSnapshot: async (id: string) => ({ ...snapshot, id, sessionId: session.id, state: state.snapshot }),
+  };
+  const context = { store } as unknown as Context;
   const retention = {
-    record: async (_: unknown, { id }: { id: string }, { method }: { method: string }) => {
-      events.push(`recorded ${id}${method === "manual" ? "" : ` as ${method}`}`);
+    record: async (_: unknown, { id }: { id: string }, how: { method: string; isAside: boolean }) => {
+      const words = [how.method !== "manual" && `as ${how.method}`, how.isAside && "aside"];
+      events.push(["recorded", id, ...words.filter(Boolean)].join(" "));
       return { ...snapshot, id };
     },
   } as unknown as Retention;
@@ -54,6 +60,19 @@ test("the snapshot of a fork is automatic, unless the caller has named it", asyn
   await open(gates, 2);
   await Promise.all(both);
   expect(events).toEqual(["captures 1", "recorded 1 as automatic", "captures 2", "recorded 2"]);
+});
+
+test("a paused sandbox goes on resuming from the snapshot of its pause while there is one", async () => {
+  const { events, gates, state, take } = fixture();
+  state.now = "paused";
+  const first = take();
+  await open(gates, 1);
+  await first;
+  state.snapshot = "deleted";
+  const second = take();
+  await open(gates, 2);
+  await second;
+  expect(events).toEqual(["captures 1", "recorded 1 aside", "captures 2", "recorded 2"]);
 });
 
 test("an end waits for a pending capture, and no capture begins after it", async () => {

@@ -57,12 +57,21 @@ export class Captures {
     // Read after the capture is registered: an end that begins later waits for it.
     const current = await this.#context.store.getSession(session.id);
     if (current?.state !== "running" && current?.state !== "paused") throw refusal(current ?? session);
+    const isAside = !pauses && current.state === "paused" && (await this.#hasSnapshot(session));
     const kept = await (pauses ? machine.pause() : machine.snapshot());
     try {
-      return await this.#retention.record(session, kept, { method, name, expiration });
+      return await this.#retention.record(session, kept, { method, name, expiration, isAside });
     } catch (error) {
       if (pauses) await machine.resume().catch(this.#context.logError);
       throw error;
     }
+  }
+
+  /** whether its sandbox resumes from a snapshot of this session: a paused one then has that of its pause */
+  async #hasSnapshot({ id, sandboxId }: Session): Promise<boolean> {
+    const { store } = this.#context;
+    const { currentSnapshotId = "" } = (await store.getSandbox(sandboxId)) ?? {};
+    const snapshot = await store.getSnapshot(currentSnapshotId);
+    return snapshot?.sessionId === id && snapshot.state === "created";
   }
 }

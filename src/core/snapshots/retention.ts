@@ -16,8 +16,8 @@ interface RecordSpec {
   /** default, for an automatic one, the name that its sandbox gives to those at the end of its sessions */
   name?: string | undefined;
   expiration?: number | undefined;
-  /** whether its sandbox has run again since */
-  isOld?: boolean;
+  /** whether its sandbox goes on resuming from another one: it has run since, or that one has the same files */
+  isAside?: boolean;
 }
 
 export class Retention {
@@ -37,8 +37,8 @@ export class Retention {
   }
 
   /**
-   * stores a captured file system as a snapshot, makes it its sandbox's current one unless `isOld`, and evicts older
-   * ones
+   * stores a captured file system as a snapshot, makes it its sandbox's current one unless `isAside`, and evicts
+   * older ones
    */
   async record(session: Session, kept: SnapshotInfo, how: RecordSpec): Promise<Snapshot> {
     const { store, ids, now, limits } = this.#context;
@@ -76,7 +76,7 @@ export class Retention {
     this.#correct(snapshot);
     if (sandbox) {
       await this.#descriptions.snapshot(sandbox, session, snapshot);
-      if (how.isOld) return snapshot;
+      if (how.isAside) return snapshot;
       await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id });
       await this.#evict(sandbox, snapshot.id);
     }

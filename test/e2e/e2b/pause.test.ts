@@ -83,6 +83,11 @@ test("a program goes on after a pause with its memory and its process id, and us
   expect((await copy.commands.run("pgrep -c python3 || true")).stdout.trim()).toBe("0");
   await copy.kill();
   await Sandbox.deleteSnapshot(snapshot.snapshotId);
+  // It keeps the snapshot of its pause, also when a later one was deleted.
+  const [second] = await sandbox.fork();
+  if (!(second instanceof Sandbox)) throw new Error(`The fork failed: ${second}`);
+  expect(await second.files.read("seen")).toBe("x");
+  await second.kill();
   expect(cpuTimeOf(busy)).toBe(before);
   expect((await sandbox.getInfo()).state).toBe("paused");
 
@@ -100,11 +105,11 @@ test("a program goes on after a pause with its memory and its process id, and us
   expect(await fresh.files.read("seen")).toBe("x");
   expect((await fresh.commands.list()).map(({ pid }) => pid)).not.toContain(command.pid);
   // And so does a resume without it.
-  const second = await started(fresh);
+  const other = await started(fresh);
   await fresh.pause();
   const path = `/v2/sandboxes/${sandbox.sandboxId}/connect`;
   expect((await raw(daemon(), "POST", path, { headers: key(), body: { memory: false } })).status).toBe(201);
-  expect((await fresh.commands.list()).map(({ pid }) => pid)).not.toContain(second.pid);
+  expect((await fresh.commands.list()).map(({ pid }) => pid)).not.toContain(other.pid);
   expect(await fresh.files.read("seen")).toBe("x");
   await fresh.pause();
   expect(await fresh.kill()).toBe(true);
