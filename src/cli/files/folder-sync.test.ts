@@ -39,7 +39,7 @@ test("only what differs is written, and what was deleted goes", async () => {
   await writeFile(join(from, "new/file"), "new");
   await mkdir(join(to, "old"));
   await writeFile(join(to, "old/file"), "old");
-  const before = await treeOf(to);
+  const before = { tree: await treeOf(to), at: Date.now() };
   await writeFile(join(to, "mine"), "made here meanwhile");
   expect(await applyChanges(from, to, before)).toEqual({ written: 3, removed: 2, skipped: [], kept: [] });
   expect((await readdir(to)).sort()).toEqual(["link", "mine", "new", "src"]);
@@ -57,7 +57,7 @@ test("a file keeps its holes, and one of the same size that differs is written",
     await using file = await open(join(place, "sparse"), "w", 0o644);
     await file.write(Buffer.of(byte), 0, 1, (32 << 20) - 1);
   }
-  const before = await treeOf(to);
+  const before = { tree: await treeOf(to), at: Date.now() };
   expect(await applyChanges(from, to, before)).toEqual({ written: 1, removed: 0, skipped: [], kept: [] });
   expect((await readFile(join(to, "sparse"))).at(-1)).toBe(1);
   expect((await stat(join(to, "sparse"))).blocks * 512).toBeLessThan(1 << 20);
@@ -72,7 +72,7 @@ test("what was changed here meanwhile stays, and is named if it was changed on b
       await writeFile(join(place, name), "before", { mode: 0o644 });
       await utimes(join(place, name), 1e9, place === to ? 1e9 + 0.25 : 1e9);
     }
-  const before = await treeOf(to);
+  const before = { tree: await treeOf(to), at: Date.now() };
   for (const name of ["here", "both", "deleted-there", "added", "taken"])
     await writeFile(join(to, name), "changed here");
   for (const name of ["both", "inside", "added"]) await writeFile(join(from, name), "changed inside");
@@ -86,12 +86,15 @@ test("what was changed here meanwhile stays, and is named if it was changed on b
   for (const name of ["here", "both", "deleted-there", "added", "taken"])
     expect(await readFile(join(to, name), "utf8")).toBe("changed here");
   expect(await readFile(join(to, "inside"), "utf8")).toBe("changed inside");
+  // The time of a file that is as old as the copy says nothing.
+  const late = { ...before, at: 1e12 + 500 };
+  expect((await applyChanges(from, to, late)).kept).toEqual(["deleted-there", "added", "both", "here", "taken"]);
 });
 
 test("an abort brings nothing more back", async () => {
   const [from, to] = [await folder(), await folder()];
   await writeFile(join(from, "new"), "new");
-  await expect(applyChanges(from, to, new Map(), AbortSignal.abort())).rejects.toThrow(/abort/);
+  await expect(applyChanges(from, to, { tree: new Map(), at: 0 }, AbortSignal.abort())).rejects.toThrow(/abort/);
   expect(await readdir(to)).toEqual([]);
 });
 
@@ -108,7 +111,7 @@ test("nothing is written through a symlink, into .git, or over files that were n
   await mkdir(join(from, "door/.git"));
   await writeFile(join(from, "door/.git/config"), "bad");
   await mkdir(join(to, "full"));
-  const before = await treeOf(to);
+  const before = { tree: await treeOf(to), at: Date.now() };
   await writeFile(join(to, "full/mine"), "mine");
   await symlink("/", join(from, "full"));
   const changes = await applyChanges(from, to, before);

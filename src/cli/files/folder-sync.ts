@@ -42,7 +42,14 @@ export interface Folder {
 }
 
 /** what is below a directory, by path; byte strings, parents before their children */
-export type Tree = Map<string, Stats>;
+type Tree = Map<string, Stats>;
+
+/** what a folder contained when it was copied in */
+export interface Copied {
+  tree: Tree;
+  /** ms since 1970 */
+  at: number;
+}
 
 export interface Changes {
   written: number;
@@ -54,7 +61,8 @@ export interface Changes {
 }
 
 /** copies a folder into the sandbox; returns what it contained */
-export async function copyIn({ local, remote }: Folder, files: RemoteFiles, context: CommandContext): Promise<Tree> {
+export async function copyIn({ local, remote }: Folder, files: RemoteFiles, context: CommandContext): Promise<Copied> {
+  const at = context.now();
   const tree = await treeOf(byteString(local));
   const of = [...tree.values()].reduce((sum, facts) => sum + (facts.isFile() ? facts.size : 0), 0);
   const tar = new TarWriter();
@@ -65,13 +73,13 @@ export async function copyIn({ local, remote }: Folder, files: RemoteFiles, cont
   };
   await files.unpack(remote, metered(bytes(), { what: `Copying ${basename(local)}`, of }, context));
   leftOut.tell(context.warn);
-  return tree;
+  return { tree, at };
 }
 
 /** brings the changes of a folder back; `before` is what was copied in. An abort ends it between two files, with an error */
 export async function bringBack(
   { local, remote }: Folder,
-  before: Tree,
+  before: Copied,
   files: Pick<RemoteFiles, "pack">,
   signal?: AbortSignal,
 ): Promise<Changes> {
@@ -85,13 +93,13 @@ export async function bringBack(
 }
 
 /** makes a directory like another one, except for files that have been changed or added since `before` */
-export async function applyChanges(from: string, to: string, before: Tree, signal?: AbortSignal): Promise<Changes> {
+export async function applyChanges(from: string, to: string, before: Copied, signal?: AbortSignal): Promise<Changes> {
   const [source, target] = [byteString(from), byteString(to)];
   const wanted = await treeOf(source);
   signal?.throwIfAborted();
   const changes: Changes = { written: 0, removed: 0, skipped: [], kept: [] };
   const own = (path: string) => path.split("/").includes(".git");
-  const gone = [...before].filter(([path]) => !wanted.has(path) && !own(path));
+  const gone = [...before.tree].filter(([path]) => !wanted.has(path) && !own(path));
   for (const [path, then] of gone.reverse()) {
     const now = await factsOf(join(target, path));
     if (now && isChanged(now, then)) changes.kept.push(shownText(path));
@@ -103,9 +111,9 @@ export async function applyChanges(from: string, to: string, before: Tree, signa
     if (own(path) || (skipped !== "" && path.startsWith(`${skipped}/`))) continue;
     const place = join(target, path);
     if (await isSame(join(source, path), facts, place)) continue;
-    const [now, then] = [await factsOf(place), before.get(path)];
+    const [now, then] = [await factsOf(place), before.tree.get(path)];
     if (isChanged(now, then)) {
-      if (then && isAsCopied(facts, then)) continue;
+      if (then && isAsCopied(facts, then, before.at)) continue;
       // What was only deleted here comes back with its changes.
       if (now) {
         skipped = path;
@@ -129,12 +137,14 @@ function isChanged(now: Stats | undefined, then: Stats | undefined): boolean {
   return now.mode !== then.mode || now.size !== then.size || now.mtimeMs !== then.mtimeMs;
 }
 
-/** whether a file of the sandbox is still the one that was copied in; its copy has whole seconds */
-function isAsCopied(copy: Stats, { mode, size, mtimeMs }: Stats): boolean {
+/**
+ * Whether a file of the sandbox is surely still the one that was copied in. Its copy has whole seconds, so one that was
+ * changed here in the second of the copy may have been changed there in the same one.
+ */
+function isAsCopied(copy: Stats, { mode, size, mtimeMs }: Stats, at: number): boolean {
   const second = (time: number) => Math.floor(time / 1000);
-  return (
-    copy.isFile() && copy.size === size && copy.mode === (mode & ~0o7000) && second(copy.mtimeMs) === second(mtimeMs)
-  );
+  const isSameTime = second(copy.mtimeMs) === second(mtimeMs) && second(mtimeMs) < second(at);
+  return isSameTime && copy.isFile() && copy.size === size && copy.mode === (mode & ~0o7000);
 }
 
 export async function treeOf(directory: string, below = "", tree: Tree = new Map()): Promise<Tree> {

@@ -4,7 +4,7 @@ import type { Daemon } from "../client/daemon.ts";
 import type { CommandContext } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plain } from "../print/plain.ts";
-import { bringBack, copyIn, type Folder, type Tree } from "./folder-sync.ts";
+import { bringBack, type Copied, copyIn, type Folder } from "./folder-sync.ts";
 import { RemoteFiles } from "./remote-files.ts";
 
 export interface Volume {
@@ -16,13 +16,13 @@ export interface Volume {
 /** The folders that a sandbox gets copies of. */
 export class Folders {
   readonly #files: RemoteFiles;
-  readonly #folders: { folder: Folder; before: Tree }[];
+  readonly #folders: { folder: Folder; before: Copied }[];
 
   constructor(daemon: Daemon, session: { id: string; cwd: string }, volumes: Volume[]) {
     this.#files = new RemoteFiles(daemon, session, { what: "copy a folder" });
     this.#folders = volumes.map(({ local, remote }) => ({
       folder: { local, remote: this.#files.absolute(remote) },
-      before: new Map(),
+      before: { tree: new Map(), at: 0 },
     }));
   }
 

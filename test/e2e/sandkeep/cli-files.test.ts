@@ -1,6 +1,6 @@
 /** Files, snapshots, ports and events of sandboxes on the command line, against one daemon. */
 
-import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -136,7 +136,10 @@ test("run -v copies a folder in, and --sync brings its changes back", async () =
 test("what is changed here while the program runs stays, and the sandbox with the program's changes of the same file", async () => {
   const project = join(folder, "edited");
   await mkdir(project);
-  for (const name of ["both", "here"]) await writeFile(join(project, name), "before\n");
+  for (const name of ["both", "here"]) {
+    await writeFile(join(project, name), "before\n");
+    await utimes(join(project, name), 1e9, 1e9);
+  }
   const [printed, program] = [join(folder, "printed"), "echo ready; read -r line; echo inside > both; touch new"];
   const edits = `until grep -q ready ${printed}; do sleep 0.05; done; echo mine | tee ${project}/both ${project}/here`;
   const run = `"$0" run --name edited -i -v ${project}:/work --sync -- sh -c '${program}'`;
