@@ -61,6 +61,32 @@ test("a file keeps its holes, and is refused if it does not fit", async () => {
   await copy(2 ** 47, "/dev/null");
 });
 
+test("a copy through a symlink has the mode of the file that it leads to, or is its owner's only", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const link = (target: string) => ({ type: "symlink", targetType: "file", mode: 0o777, size: 3, target });
+  const files: Record<string, unknown> = {
+    "/work/link": link("../secret/link"),
+    "/secret/link": link("key"),
+    "/secret/key": { type: "file", targetType: null, mode: 0o640, size: 3, target: null },
+    "/work/elsewhere": link("not/found"),
+    "/work/loop": link("loop"),
+  };
+  const content = async function* () {
+    yield Buffer.from("key");
+  };
+  const remote = {
+    absolute: (path: string) => path,
+    find: async (path: string) => files[path],
+    read: async () => content(),
+  } as unknown as RemoteFiles; // only what a download uses
+  const modeOf = async (path: string) =>
+    (await stat(await download({ path }, { path: folder }, remote, context))).mode & 0o777;
+  expect(await modeOf("/work/link")).toBe(0o640);
+  expect(await modeOf("/work/elsewhere")).toBe(0o600);
+  expect(await modeOf("/work/loop")).toBe(0o600);
+});
+
 test("a symlink that an earlier copy left in the target is not followed", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-cp-"));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -166,18 +166,19 @@ export async function download(
     leftOut.tell(warn);
     return place;
   }
+  const { mode, size } = file.type === "symlink" ? await aimOf(source, remote) : file;
   const there = await lstat(place).catch(() => undefined);
   // A pipe or a device takes any number of bytes.
   if (!there || there.isFile())
     await requireRoom(
       byteString(dirname(place)),
-      { name: byteString(place), size: file.size },
+      { name: byteString(place), size: size ?? 0 },
       (there?.blocks ?? 0) * 512,
     );
-  const bytes = metered(await remote.read(source), { what, of: file.size }, context);
+  const bytes = metered(await remote.read(source), { what, of: size }, context);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const write = async () => {
-    await using target = await open(place, flags, file.mode & 0o777);
+    await using target = await open(place, flags, mode & 0o777);
     await writeSparse(target, bytes);
   };
   await write().catch((cause) => {
@@ -185,6 +186,24 @@ export async function download(
   });
   return place;
 }
+
+/**
+ * The mode and size of the file that a symlink leads to, whose content a copy has. Its names are followed here, which
+ * directories that are symlinks may lead elsewhere: a copy of what is not found is for its owner only.
+ */
+async function aimOf(link: string, remote: Pick<RemoteFiles, "find">): Promise<{ mode: number; size?: number }> {
+  let path = link;
+  for (let steps = 0; steps < mostSteps; steps++) {
+    const file = await remote.find(path);
+    if (file?.type === "file") return file;
+    if (file?.type !== "symlink" || file.target === null) break;
+    path = posix.resolve(posix.dirname(path), file.target);
+  }
+  return { mode: 0o600 };
+}
+
+/** symlinks that lead to each other, as far as Linux follows them */
+const mostSteps = 40;
 
 function symlinkAt(place: string): CliError {
   return new CliError(`Cannot write "${place}": it is a symlink`, "remove it, or name another target");
