@@ -3,6 +3,7 @@
 import { posix } from "node:path";
 import { ApiError } from "../../client/client.ts";
 import type { Daemon } from "../client/daemon.ts";
+import { CliError } from "../errors.ts";
 
 export class RemoteFiles {
   readonly #daemon: Daemon;
@@ -53,11 +54,21 @@ export class RemoteFiles {
   async pack(path: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const input = { ...this.#place(path), ...(signal && { signal }) };
     const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readArchive", input));
-    return body ?? ReadableStream.from([]);
+    return this.#whole(body, signal);
   }
 
   async read(path: string): Promise<AsyncIterable<Uint8Array>> {
     const { body } = await this.#daemon.ask(this.#what, this.#daemon.client.send("readFile", this.#place(path)));
-    return body ?? ReadableStream.from([]);
+    return this.#whole(body);
+  }
+
+  /** the bytes of an answer; the daemon can only break it off once it has begun */
+  async *#whole(body: AsyncIterable<Uint8Array> | null, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    try {
+      if (body) yield* body;
+    } catch (cause) {
+      if (signal?.aborted) throw cause;
+      throw new CliError(`Cannot ${this.#what}: the daemon broke off`, "the daemon's log says why");
+    }
   }
 }

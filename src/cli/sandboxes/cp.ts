@@ -54,7 +54,9 @@ export async function cpCommand(args: string[], context: CommandContext): Promis
   const remote = new RemoteFiles(daemon, session, { what, user: values.user });
   const copy =
     from.path === "-" ? fromInput : to.path === "-" ? toOutput : from.sandbox === undefined ? upload : download;
-  const there = await copy(from, to, remote, context);
+  const there = await copy(from, to, remote, context).catch((cause) => {
+    throw codeOf(cause)?.startsWith("E") ? new CliError(`Cannot ${what}: ${cause.message}`) : cause;
+  });
   if (values.json && there !== "-") context.print(plainJson({ from: positionals[0], to: there }));
 }
 
@@ -182,6 +184,7 @@ export async function download(
     await writeSparse(target, bytes);
   };
   await write().catch((cause) => {
+    if (cause instanceof CliError) throw cause;
     throw codeOf(cause) === "ELOOP" ? symlinkAt(place) : new CliError(`Cannot write "${place}": ${cause.message}`);
   });
   return place;

@@ -71,6 +71,17 @@ test("cp names what is missing, and copies nothing from sandbox to sandbox", asy
   const failures = [
     [["cp", join(folder, "none"), "demo:/tmp"], /^sandkeep: Cannot copy ".+none": it does not exist\n$/],
     [["cp", "demo:/none", folder], /^sandkeep: Cannot copy "\/none": it does not exist in the sandbox\n$/],
+    [["cp", "demo:/tmp", join(folder, "app/bin/run")], /^sandkeep: Cannot copy "demo:\/tmp" to ".+": EEXIST: .+\n$/],
+    [
+      ["cp", "demo:/etc/passwd", join(folder, "no/x")],
+      /^sandkeep: Cannot copy "demo:\/etc\/passwd" to ".+": ENOENT: .+\n$/,
+    ],
+    // What reads files for the daemon may not read this one.
+    [
+      ["cp", "demo:/proc/self/status", folder],
+      /^sandkeep: Cannot copy .+: the daemon broke off\nhint: the daemon's log/,
+    ],
+    [["cp", "demo:/proc/self/status", "-"], /^sandkeep: Cannot copy .+: the daemon broke off\nhint: the daemon's log/],
     [["cp", "dmo:/tmp", folder], /\nhint: Did you mean "demo"\?\n$/],
     [["cp", "demo:/a", "demo:/b"], /^sandkeep: Cannot copy: give two paths, one of them as <sandbox>:<path>\n/],
   ] as const;
