@@ -210,7 +210,8 @@ async function main(args: string[]): Promise<number> {
       // It has ended: nothing is left to wait for but a slow reader of its output.
       if (typeof code === "number") {
         await output?.flush();
-        process.exit(code);
+        // Who reads only the exit code must not take lost output for all of it.
+        process.exit(code === 0 ? Number(process.exitCode ?? 0) : code);
       }
     }
     return Number(process.exitCode ?? 0);

@@ -27,6 +27,14 @@ test("run passes any bytes through, and ends with the reader of its output", asy
   expect(sum).toMatchObject({ code: 0, stdout: `${createHash("sha256").update(bytes).digest("hex")}  -\n` });
   const cut = await cli.shell('set -o pipefail; "$0" run -- yes | head -n 2; echo $?');
   expect(cut).toEqual({ code: 0, stdout: "y\ny\n141\n", stderr: "" });
+  const full = await cli.shell(
+    '"$0" run -- echo hi > /dev/full; echo $?; "$0" run -- sh -c "echo hi; exit 3" > /dev/full',
+  );
+  expect(full).toEqual({
+    code: 3,
+    stdout: "1\n",
+    stderr: expect.stringMatching(/^(sandkeep: Cannot write the output: ENOSPC: .+\n){2}$/),
+  });
   expect(await cli.json(["ls"])).toEqual([]);
 });
 
