@@ -252,6 +252,7 @@ export class Sandboxes {
   /** a fork of the current state: a running sandbox is captured first, and runs on */
   async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
     const { session } = await this.get(owner, name);
+    await this.#requireUnused(owner, changes.name);
     const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
     if (machine) await this.#options.quotas.requireDisk(session);
     if (machine) await this.#options.captures.forFork({ session, machine, name: snapshotName, refusal: notRunning });
@@ -273,8 +274,8 @@ export class Sandboxes {
 
   /** a sandbox and its first session, not stored yet; refuses a taken name before anything is made */
   async #draft(owner: Owner, spec: Draft, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
-    const { now, limits, store } = this.#context;
-    if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
+    const { now, limits } = this.#context;
+    await this.#requireUnused(owner, spec.name);
     const timeout = spec.timeout ?? limits.defaultTimeout;
     this.#requireTimeout(timeout);
     const at = now();
@@ -285,6 +286,10 @@ export class Sandboxes {
     const sandbox = newSandbox(owner, spec, { base, limits, at, timeout, mounts, ids, snapshot, wire });
     requireElsewhere(sandbox);
     return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
+  }
+
+  async #requireUnused(owner: Owner, name: string | undefined): Promise<void> {
+    if (name !== undefined && (await this.#context.store.findSandbox(owner.projectId, name))) throw nameTaken(name);
   }
 
   #requireTimeout(timeout: number): void {

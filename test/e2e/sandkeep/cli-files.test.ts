@@ -206,6 +206,9 @@ test("a sandbox is kept, forked and brought back", async () => {
   expect((await cli.run(["diff", "demo", "none"])).stderr).toMatch(/^sandkeep: Cannot compare "demo": .+\nhint: /);
   expect((await cli.run(["fork", "demo", "copy"])).stdout).toBe("copy\n");
   expect((await cli.run(["exec", "copy", "cat", "state"])).stdout).toBe("after, longer\n");
+  const kept = (await cli.run(["snapshot", "ls", "demo"])).stdout.split("\n").length;
+  expect((await cli.run(["fork", "demo", "copy"])).stderr).toMatch(/^sandkeep: Cannot fork "demo": .+ already exists/);
+  expect((await cli.run(["snapshot", "ls", "demo"])).stdout.split("\n")).toHaveLength(kept);
   expect((await cli.run(["restore", "demo", "good"])).stdout).toBe("demo\n");
   expect(await inside("cat state")).toBe("before\n");
   expect((await cli.run(["snapshot", "ls", "demo"])).stdout).toMatch(
