@@ -28,6 +28,7 @@ Options:
   --suggest                print the narrowest network policy that would have allowed these connections, and notes on stderr
   --json                   one JSON value a line
   --project <id>           the project of the sandbox (your team's first)
+  --team <id or name>      with an admin key: the team to act for
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 
@@ -48,6 +49,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
     suggest: { type: "boolean" },
     json: { type: "boolean" },
     project: { type: "string" },
+    team: { type: "string" },
     url: { type: "string" },
     "data-dir": { type: "string" },
   });
@@ -61,21 +63,23 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
     url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
-  const path = pathOf(name, values.project);
+  const path = pathOf(name, values);
   if (values.suggest) return suggest(client, path, values.json ?? false, context);
   const columns = context.output.isTTY ? context.output.columns : undefined;
   await show(client, path, { follow: values.follow ?? false, json: values.json ?? false, columns }, context.print);
 }
 
-/** builds a path of the API with a query */
-type Path = (rest: string, query?: Record<string, string>) => string;
+/** builds a path of the API with a query: of what was named, or of a session that an answer names */
+type Path = (rest: string, query?: Record<string, string>, session?: string) => string;
 
-function pathOf(name: string, project: string | undefined): Path {
-  const session = /^sbx_[A-Za-z0-9]{20,64}$/.test(name);
-  if (session && project !== undefined) throw new CliError(`Cannot use --project: "${name}" is a session`);
-  const base = `/sandkeep/v1/${session ? "sessions" : "sandboxes"}/${encodeURIComponent(name)}`;
-  return (rest, query = {}) =>
-    `${base}${rest}?${new URLSearchParams({ ...query, ...(project !== undefined && { project }) })}`;
+function pathOf(name: string, { project, team }: { project?: string | undefined; team?: string | undefined }): Path {
+  const isSession = /^sbx_[A-Za-z0-9]{20,64}$/.test(name);
+  if (isSession && project !== undefined) throw new CliError(`Cannot use --project: "${name}" is a session`);
+  return (rest, query = {}, session = isSession ? name : undefined) => {
+    const base = session === undefined ? `sandboxes/${encodeURIComponent(name)}` : `sessions/${session}`;
+    const ofProject = session === undefined && project !== undefined && { project };
+    return `/sandkeep/v1/${base}${rest}?${new URLSearchParams({ ...query, ...ofProject, ...(team !== undefined && { team }) })}`;
+  };
 }
 
 // docs/egress.md defines the daemon's answers; a client that checked them again would only break sooner.
@@ -102,7 +106,7 @@ async function show(
   // Print the header only after the first answer: a refusal has no table.
   const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader(columns)));
   // The sandbox may get another session meanwhile.
-  const session = pathOf(first.session.id, undefined);
+  const session: Path = (rest, query) => path(rest, query, first.session.id);
   const last = follow ? await followed(client, session, first.next, printEvent) : first;
   const { hosts, ports, totals } = last;
   if (json) return print(plainJson({ hosts, ports, totals }));
@@ -138,7 +142,7 @@ async function rest(
   const page = (await client.call(what, "GET", path("/egress", query))) as Page;
   begin?.();
   for (const event of page.events) print(event);
-  return page.more ? rest(client, pathOf(page.session.id, undefined), page.next, print) : page;
+  return page.more ? rest(client, (rest, query) => path(rest, query, page.session.id), page.next, print) : page;
 }
 
 async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressContext): Promise<void> {

@@ -22,6 +22,7 @@ Limits:
 
 Options:
   --json                       print JSON
+  --team <id or name>          with an admin key: the team whose keys they are
   --url <url>                  where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>       where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 
@@ -43,6 +44,7 @@ const options = {
   "policy-ceiling": { type: "string" },
   expires: { type: "string" },
   json: { type: "boolean" },
+  team: { type: "string" },
   url: { type: "string" },
   "data-dir": { type: "string" },
 } as const;
@@ -77,12 +79,13 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
     url: daemonUrl(values, context),
     key: apiKey(values["data-dir"], context),
   });
-  if (verb === "ls") return list(client, values.json ?? false, context);
+  const team = values.team === undefined ? "" : `?${new URLSearchParams({ team: values.team })}`;
+  if (verb === "ls") return list(client, team, values.json ?? false, context);
   if (verb === "rm") {
-    await client.call(`delete the key "${name}"`, "DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name)}`);
+    await client.call(`delete the key "${name}"`, "DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name)}${team}`);
     return context.print(values.json ? JSON.stringify({ id: name, deleted: true }) : name);
   }
-  const { key, secret } = (await client.call(`make the key "${name}"`, "POST", "/sandkeep/v1/keys", {
+  const { key, secret } = (await client.call(`make the key "${name}"`, "POST", `/sandkeep/v1/keys${team}`, {
     name,
     ...(values.project !== undefined && { project: values.project }),
     ...(values["read-only"] && { readOnly: true }),
@@ -94,8 +97,8 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
   context.print(secret);
 }
 
-async function list(client: Client, json: boolean, context: KeyContext): Promise<void> {
-  const { keys } = (await client.call("list the keys", "GET", "/sandkeep/v1/keys")) as { keys: Key[] };
+async function list(client: Client, team: string, json: boolean, context: KeyContext): Promise<void> {
+  const { keys } = (await client.call("list the keys", "GET", `/sandkeep/v1/keys${team}`)) as { keys: Key[] };
   if (json) return context.print(JSON.stringify(keys));
   const titles = ["ID", "NAME", "KEY", "LAST USED", "EXPIRES", "LIMITS"];
   const rows = keys.map((key) => [

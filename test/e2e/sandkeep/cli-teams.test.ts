@@ -53,6 +53,18 @@ test("an admin makes a team and limits it", async () => {
     imageDisk: null,
   });
   expect((await cli.run(["quota", "--cpus", "3"])).stderr).toMatch(/hint: write sandkeep quota set/);
+  const made = await cli.json(["key", "create", "ci", "--team", "ml"]);
+  expect(await cli.json(["key", "ls", "--team", "ml"])).toMatchObject([{ id: made.id, name: "ci" }]);
+  expect(JSON.stringify(await cli.json(["key", "ls"]))).not.toContain(made.id);
+  expect((await cli.run(["key", "rm", made.id, "--team", "ml"])).stdout).toBe(`${made.id}\n`);
+  expect((await cli.run(["quota", "set", "--team", "ml", "--memory", "2g"])).code).toBe(0);
+  const kept = ["run", "--keep", "--name", "theirs", "--team", "ml", "--memory", "512m", "--", "true"];
+  expect((await cli.run(kept)).code).toBe(0);
+  expect((await cli.run(["egress", "theirs"])).stderr).toMatch(/^sandkeep: Cannot show the egress log: .+ not found/);
+  expect((await cli.run(["egress", "theirs", "--team", "ml"])).stdout).toMatch(/^TIME +VERDICT +WHERE /);
+  expect(JSON.parse((await cli.run(["egress", "theirs", "--team", "ml", "--suggest"])).stdout)).toEqual({ allow: [] });
+  expect((await cli.run(["stop", "theirs", "--team", "ml"])).code).toBe(0);
+  expect((await cli.run(["egress", "-f", "theirs", "--team", "ml"])).code).toBe(0);
   expect((await cli.run(["drive", "create", "held", "--size", "64m", "--team", "ml"])).code).toBe(0);
   expect((await cli.run(["team", "rm", "ml"])).stderr).toMatch(
     /^sandkeep: Cannot delete the team "ml": .+\nhint: sandkeep team rm --force ml deletes them, too\n$/,
