@@ -228,14 +228,16 @@ export function guarded(
     suggestion: aboutSession,
     newest: reads,
   };
+  const changesSnapshot = (caller: Caller, id: string) => {
+    requireChange(caller);
+    return aboutSnapshot(caller, id);
+  };
   const snapshots: Checks<SnapshotService> = {
     get: aboutSnapshot,
     list: reads,
     timeline: reads,
-    async delete(caller: Caller, id: string) {
-      requireChange(caller);
-      await aboutSnapshot(caller, id);
-    },
+    delete: changesSnapshot,
+    copy: changesSnapshot,
     tree: aboutSnapshot,
     async diff(owner: Owner, id: string, target: DiffTarget) {
       await aboutSnapshot(owner, id);

@@ -196,6 +196,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     list: unrecorded,
     timeline: unrecorded,
     delete: onThing("snapshot.delete"),
+    copy: makes("snapshot.create", "id"),
     tree: unrecorded,
     diff: unrecorded,
   },

@@ -101,8 +101,14 @@ test("a program goes on after a pause with its memory and its process id, and us
 
   // Without memory, a pause keeps the files alone.
   expect(await again.pause({ keepMemory: false })).toBe(true);
+  // A snapshot can be taken of it as well. Both have the same files, and each can be deleted without the other.
+  const [kept, deleted] = [await again.createSnapshot({ name: "without-memory" }), await again.createSnapshot()];
+  expect(await Sandbox.deleteSnapshot(deleted.snapshotId)).toBe(true);
   const fresh = await Sandbox.connect(sandbox.sandboxId);
   expect(await fresh.files.read("seen")).toBe("x");
+  const twin = await Sandbox.create(kept.snapshotId);
+  expect(await twin.files.read("seen")).toBe("x");
+  await twin.kill();
   expect((await fresh.commands.list()).map(({ pid }) => pid)).not.toContain(command.pid);
   // And so does a resume without it.
   const other = await started(fresh);
@@ -114,6 +120,9 @@ test("a program goes on after a pause with its memory and its process id, and us
   await fresh.pause();
   expect(await fresh.kill()).toBe(true);
   expect(await fresh.kill()).toBe(false);
+  const last = await Sandbox.create("without-memory");
+  expect(await last.files.read("seen")).toBe("x");
+  await last.kill();
 });
 
 test("a sandbox pauses at the end of its time, and goes on when traffic arrives at a port", async () => {
