@@ -114,6 +114,11 @@ test("an image's own configuration is kept unchanged", async () => {
     volumes: ["/data"],
     labels: { a: "b" },
     stopSignal: "SIGINT",
+    start: { command: "serve", ready: "true" },
+    shell: ["/bin/bash", "-c"],
+    onBuild: ["COPY . /src"],
+    author: "me",
+    builtAt: 4,
     history: [{ createdBy: "RUN x", createdAt: 5, isEmpty: true }],
   };
   const parts = [{ diffId: "d", digest: "e", packedSize: 1, size: 2, layer: "one" }];

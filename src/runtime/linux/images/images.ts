@@ -240,6 +240,7 @@ const configFile = z.object({
   stopSignal: z.string().optional(),
   start: z.object({ command: z.string().optional(), ready: z.string().optional() }).optional(),
   shell: z.array(z.string()).optional(),
+  onBuild: z.array(z.string()).optional(),
   author: z.string().optional(),
   builtAt: z.number().optional(),
   history: z.array(
