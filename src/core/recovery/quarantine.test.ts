@@ -10,7 +10,11 @@ import { Quarantine } from "./quarantine.ts";
 const hour = 3_600_000;
 const described = { sandbox, session } as unknown as Description;
 
-function fixture({ live = {} as Record<string, Description | undefined>, snapshots = [] as string[] } = {}) {
+function fixture({
+  live = {} as Record<string, Description | undefined>,
+  snapshots = [] as string[],
+  drives = [] as string[],
+} = {}) {
   const done: string[] = [];
   const notices: string[] = [];
   const clock = { now: time };
@@ -23,6 +27,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
     ]),
   );
   const there = new Set(snapshots);
+  const volumes = new Set(drives);
   // The quarantine uses nothing else.
   const context = {
     store: {
@@ -43,7 +48,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
         list: async () => [...there].map((id) => ({ id, createdAt: time - hour })),
         delete: async (id: string) => void there.delete(id),
       },
-      drives: { list: async () => [] },
+      drives: { list: async () => [...volumes], delete: async (id: string) => void volumes.delete(id) },
     },
     files: {
       description: (kind: string, id: string) => descriptions.get(`${kind} ${id}`),
@@ -61,7 +66,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
     },
   } as unknown as Context;
   const quarantine = new Quarantine(context, new Descriptions(context));
-  return { quarantine, clock, done, notices, there, machines };
+  return { quarantine, clock, done, notices, there, volumes, machines };
 }
 
 test("an unknown snapshot stays for the configured time, also across restarts, and is deleted afterwards", async () => {
@@ -77,6 +82,27 @@ test("an unknown snapshot stays for the configured time, also across restarts, a
   expect([...there]).toEqual(["s1"]);
   await quarantine.round();
   expect([...there]).toEqual([]);
+});
+
+test("a drive that a killed daemon had half made or half deleted is reported, and deleted when its time is over", async () => {
+  const { quarantine, clock, notices, volumes } = fixture({ drives: ["half"] });
+  await quarantine.open({ keepAll: false });
+  expect(notices).toEqual([expect.stringContaining("does not know 1 drive of the data directory")]);
+  await quarantine.round();
+  expect([...volumes]).toEqual(["half"]);
+  clock.now += 2 * hour;
+  await quarantine.round();
+  expect([...volumes]).toEqual([]);
+});
+
+test("a drive that is being made while the daemon runs stays", async () => {
+  const { quarantine, clock, volumes } = fixture();
+  await quarantine.open({ keepAll: false });
+  volumes.add("new");
+  await quarantine.round();
+  clock.now += 2 * hour;
+  await quarantine.round();
+  expect([...volumes]).toEqual(["new"]);
 });
 
 test("a machine without a description is stopped at the start; one with a description runs on", async () => {

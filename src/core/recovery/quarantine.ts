@@ -31,7 +31,7 @@ export class Quarantine {
       await runtime.machine(id)?.stop().catch(logError);
       await runtime.forget(id).catch(logError);
     }
-    const kept = await this.#refresh();
+    const kept = await this.#refresh({ isStart: true });
     if (entriesOf(kept).length > 0) notice(sentence(kept, limits.quarantine, files.recoverCommand));
   }
 
@@ -65,7 +65,7 @@ export class Quarantine {
   }
 
   /** stores since when items are unknown; drops entries of items that are known or gone */
-  async #refresh(): Promise<Unknown> {
+  async #refresh({ isStart = false } = {}): Promise<Unknown> {
     const { store, runtime, files, now } = this.#context;
     const { unknown: found } = await takeInventory(store, runtime);
     const before = files.quarantined();
@@ -73,7 +73,11 @@ export class Quarantine {
     const snapshots = found.snapshots.filter(({ createdAt }) => createdAt < now() - settledAfter);
     const live = found.live.filter((id) => this.#descriptions.has("machine", id) || before[entryOf("machine", id)]);
     const ended = found.ended.filter(({ endedAt }) => endedAt < now() - settledAfter);
-    const drives = found.drives.filter((id) => this.#descriptions.has("drive", id));
+    // Later than at the start, one without a description may be about to get its row. A daemon that died while it made
+    // or deleted a drive leaves one, too.
+    const drives = found.drives.filter(
+      (id) => isStart || this.#descriptions.has("drive", id) || before[entryOf("drive", id)] !== undefined,
+    );
     const unknown = { live, ended, snapshots, drives };
     const since = Object.fromEntries(entriesOf(unknown).map((entry) => [entry, before[entry] ?? now()]));
     if (JSON.stringify(since) !== JSON.stringify(before)) files.setQuarantined(since);
