@@ -207,7 +207,8 @@ const schema = z.object({
   storeSize: size(gibibyte).optional().register(about, {
     env: "SANDKEEP_STORE_SIZE",
     value: "size",
-    meaning: "size of a new store on a disk that is not btrfs, whose room is then taken from the disk at the start",
+    meaning:
+      "size of a new store on a disk that is not btrfs; the store then takes all its room from the disk at the start, and so does one that exists, which keeps its size",
     preset: "nine tenths of what is free, taken as sandboxes need it",
   }),
   maxDriveSize: size(gibibyte)

@@ -119,7 +119,7 @@ export class LinuxRuntime implements Runtime {
   async #openAll({ hasLost = false } = {}): Promise<void> {
     const { dataDir, guest, room, conventions, roots = [], progress = () => undefined } = this.#options;
     makeFolderSync(dataDir, 0o700);
-    const options = { dataDir, progress, ...this.#options.storage };
+    const options = { dataDir, progress, ...(room && { reserve: room.reserve }), ...this.#options.storage };
     const storage = await openWritable({ storage: options, places: this.#places, guest, room, hasLost });
     this.#hasMounted = storage.isNewlyMounted;
     const { machines, spares, sockets } = this.#places;

@@ -158,6 +158,20 @@ test("a store whose room was taken in advance is unaffected when the disk is fil
   expect(await read("writer", "kept", own)).toBe("acknowledged");
 });
 
+test("a store that exists takes its room in advance only where the reserve stays free", async () => {
+  await using mine = new AsyncDisposableStack();
+  const other = await smallDisk(mine, 1800 * mebibyte);
+  const own = await startDaemon(mine, { SANDKEEP_DISK_RESERVE: "160M" }, { folder: other.directory });
+  await own.stop();
+  other.fill(800 * mebibyte);
+  const free = other.free();
+  const said = await own.start({ SANDKEEP_STORE_SIZE: "1G" }).catch((error: Error) => error.message);
+  expect(said).toMatch(/Cannot reserve the room of the store ".*": it needs .* more, and its disk has .* left/);
+  expect(other.free()).toBeGreaterThan(free - 8 * mebibyte);
+  await own.start({ SANDKEEP_STORE_SIZE: "" });
+  await allowsGrowth(own);
+});
+
 test("a start on a full disk serves and refuses growth, or says why it cannot and ends in seconds", async () => {
   for (const hasReserve of [true, false]) {
     await daemon.stop();

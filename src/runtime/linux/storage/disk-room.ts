@@ -273,7 +273,8 @@ function canWrite(path: string): boolean {
   }
 }
 
-function inWords(bytes: number): string {
+/** bytes in the units of the settings */
+export function inWords(bytes: number): string {
   const [unit, size] = bytes < 2 ** 30 ? ["MiB", 2 ** 20] : ["GiB", 2 ** 30];
   return `${Number((bytes / Number(size)).toFixed(1))} ${unit}`;
 }

@@ -1,6 +1,6 @@
 /** Which kind of store a data directory has: decided once, and never changed silently. */
 
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
@@ -91,5 +91,35 @@ describe("the kind of a store", () => {
     expect(await refusal(open(directory))).toMatch(/there is a plain folder and an image.*store\.json/);
     await writeFile(join(directory, "store.json"), '{"kind":"directory"}');
     expect(await open(directory)).toMatchObject({ volumes: false });
+  });
+});
+
+describe("a store that takes its room in advance", () => {
+  const preallocated = { imageSize, kind: "image", preallocated: true } as const;
+  const reserve = 2 ** 60;
+
+  test("takes nothing, and is not made, where the reserve would not stay free", async () => {
+    const directory = await dataDir();
+    expect(await refusal(openStorage({ dataDir: directory, ...preallocated, reserve }))).toMatch(
+      /Cannot reserve the room of the store ".*": it needs 1 GiB more, and its disk has .* left, of which .* are kept in reserve; free room on its disk, or start without SANDKEEP_STORE_SIZE$/,
+    );
+    expect(await readdir(directory)).toEqual(["store"]);
+  });
+
+  test("leaves one that exists as it is where its room is not there", async () => {
+    const directory = await dataDir();
+    await open(directory, "image");
+    await closeStorage(directory);
+    const image = join(directory, "store.btrfs");
+    const { blocks } = await stat(image);
+    expect(await refusal(openStorage({ dataDir: directory, ...preallocated, reserve }))).toMatch(
+      /Cannot reserve the room of the store/,
+    );
+    expect((await stat(image)).blocks).toBe(blocks);
+    await openStorage({ dataDir: directory, ...preallocated });
+    expect((await stat(image)).blocks * 512).toBeGreaterThanOrEqual(imageSize);
+    await closeStorage(directory);
+    // It has its room, so there is nothing to refuse.
+    await openStorage({ dataDir: directory, ...preallocated, reserve });
   });
 });

@@ -28,6 +28,7 @@ import { promisify } from "node:util";
 import { z } from "zod";
 import { makeFolderSync } from "../../../base/files/folders.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { heldIn, inWords } from "./disk-room.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import { monitorPoint } from "./write-monitor.ts";
 
@@ -51,6 +52,8 @@ export interface StorageOptions {
   imageSize?: number;
   /** whether an image has all its room on the disk in advance, so that no other program can take it; default false */
   preallocated?: boolean;
+  /** bytes of the disk that stay free when an image takes its room; default 0 */
+  reserve?: number;
   /** called with a sentence before each step that takes seconds */
   progress?: (sentence: string) => void;
 }
@@ -263,7 +266,7 @@ async function mountImage(options: StorageOptions, path: string): Promise<void> 
   const image = imageOf(options.dataDir);
   if (!existsSync(image)) await makeImage(image, options);
   const preallocated = options.preallocated === true;
-  if (preallocated) await takeRoom(image);
+  if (preallocated) await takeRoom(image, options);
   try {
     // commit=1: a snapshot waits for at most one second's writes
     const discard = preallocated ? "nodiscard" : "discard=async";
@@ -282,6 +285,7 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
   if (size < smallestImage) {
     throw new SandkeepError("limit", `Cannot make the store "${image}": only ${bavail * bsize} bytes are free`);
   }
+  if (options.preallocated) requireRoom(image, size, options);
   options.progress?.(`Making the store for sandboxes in ${options.dataDir}`);
   const half = `${image}.new`;
   rmSync(half, { force: true });
@@ -294,15 +298,28 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
 }
 
 /** fills the holes of a sparse image */
-async function takeRoom(image: string): Promise<void> {
+async function takeRoom(image: string, options: StorageOptions): Promise<void> {
+  const { size, blocks } = statSync(image);
+  requireRoom(image, size - blocks * 512, options);
   try {
-    await run("fallocate", ["--length", String(statSync(image).size), image]);
+    await run("fallocate", ["--length", String(size), image]);
   } catch (cause) {
-    const how = "free room on its disk, or start without SANDKEEP_STORE_SIZE";
-    throw new SandkeepError("no-room", `Cannot reserve the room of the store "${image}": ${messageOf(cause)}; ${how}`, {
-      cause,
-    });
+    throw cannotTake(image, messageOf(cause), { cause });
   }
+}
+
+/** throws before anything is taken: the kernel keeps what it took for an image that did not fit, and the disk is full */
+function requireRoom(image: string, missing: number, { dataDir, reserve = 0 }: StorageOptions): void {
+  const { bavail, bsize } = statfsSync(dataDir);
+  const free = bavail * bsize + heldIn(dataDir);
+  if (missing <= 0 || missing + reserve <= free) return;
+  const kept = reserve > 0 ? `, of which ${inWords(reserve)} are kept in reserve` : "";
+  throw cannotTake(image, `it needs ${inWords(missing)} more, and its disk has ${inWords(free)} left${kept}`);
+}
+
+function cannotTake(image: string, why: string, options?: ErrorOptions): SandkeepError {
+  const how = "free room on its disk, or start without SANDKEEP_STORE_SIZE";
+  return new SandkeepError("no-room", `Cannot reserve the room of the store "${image}": ${why}; ${how}`, options);
 }
 
 /** the loop device bypasses the page cache, or every page would be cached twice; not all hosts can */
