@@ -241,6 +241,7 @@ test.each([
   ["speaks something else", "SSH-2.0-OpenSSH_9.2\r\n"],
   ["sends headers without end", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}`],
   ["switches protocols unasked", "HTTP/1.1 101 Hm\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"],
+  ["switches protocols without a name", "HTTP/1.1 101 Hm\r\n\r\n"],
 ])("a program that %s is a bad answer", async (_what, words) => {
   const { port } = await serving({ tcp: (socket) => void socket.once("data", () => socket.end(words)) });
   const answer = await read(get({ port, headers: { host } }));

@@ -270,12 +270,19 @@ interface Exchange {
   pause: number;
 }
 
+/**
+ * The status of an upgrade. Node takes it for an ordinary answer if no header names the protocol. A proxy in front of the
+ * daemon may not, and would connect its client to the daemon past all that it checks.
+ */
+const switching = 101;
+
 function forward({ request, response, way, headers: sent, domain, path, pause }: Exchange): void {
   response.once("close", () => way.destroy());
   // The current user of the connection handles its errors; later ones do not matter.
   way.on("error", () => way.destroy());
   const onward = requestOver(way, request, sent, path);
   onward.once("response", (answer) => {
+    if (answer.statusCode === switching) return giveUp("bad-answer");
     try {
       const headers = responseHeaders(answer, domain);
       const own = path ? confined(headers, path.prefix) : headers;
@@ -374,6 +381,10 @@ function forwardUpgrade({ request, socket, head, way, headers: sent, domain, pat
   });
   onward.once("response", (answer) => {
     answered = true;
+    if (answer.statusCode === switching) {
+      way.destroy();
+      return refuseOn(socket, request, refusalFor("bad-answer"));
+    }
     // The connection ends with this response: no parser reads the bytes after this request.
     const own = responseHeaders(answer, domain);
     const headers = [...(path ? confined(own, path.prefix) : own), "Connection", "close"];

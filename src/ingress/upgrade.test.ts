@@ -50,6 +50,15 @@ test("a WebSocket that the sandbox refuses, or that leads nowhere, is refused wi
   expect([gone.statusCode, JSON.parse(await text(gone)).error.code]).toEqual([410, "SANDBOX_STOPPED"]);
 });
 
+test("an answer that switches protocols and names none is not passed on", async () => {
+  const { port } = await serving({
+    tcp: (socket) => void socket.once("data", () => socket.end("HTTP/1.1 101\r\n\r\n")),
+  });
+  const refused = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
+  const [, answer] = await once(refused, "unexpected-response");
+  expect([answer.statusCode, JSON.parse(await text(answer)).error.code]).toEqual([502, "SANDBOX_BAD_ANSWER"]);
+});
+
 test("either end of a WebSocket that vanishes closes the other", async () => {
   const sockets: WebSocket[] = [];
   const { port } = await serving({
