@@ -144,6 +144,7 @@ export function guarded(
     summaries: reads,
     listWithSandboxes: reads,
     successor: aboutSession,
+    settled: aboutSession,
     sandboxOf: aboutSession,
     running: usesSession,
     use: worksInSession,

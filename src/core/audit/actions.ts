@@ -118,6 +118,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     summaries: unrecorded,
     listWithSandboxes: unrecorded,
     successor: unrecorded,
+    settled: unrecorded,
     sandboxOf: unrecorded,
     running: unrecorded,
     use: unrecorded,

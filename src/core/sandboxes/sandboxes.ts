@@ -337,6 +337,7 @@ export class Sandboxes {
     if (timeout !== undefined) this.#requireTimeout(timeout);
     for (;;) {
       const { currentSessionId } = await this.#find(owner, name);
+      await this.#options.pauses.settled(currentSessionId);
       const changed = this.#context.events.changed(currentSessionId);
       const { sandbox, session } = await this.get(owner, name);
       const hasDied = this.#context.runtime.end(session.id) !== undefined;

@@ -66,6 +66,11 @@ export class Pauses {
     return this.#work.run(session.id, () => this.#resume(session.id, timeout));
   }
 
+  /** resolves when the pauses and resumes of a session that are under way are over */
+  settled(sessionId: string): Promise<void> {
+    return this.#work.settled(sessionId);
+  }
+
   /** takes over a paused session of an earlier daemon, which may have died before or after the machine was frozen */
   async found(session: Session, machine: Machine): Promise<void> {
     this.#found.add(session.id);

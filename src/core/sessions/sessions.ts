@@ -107,6 +107,15 @@ export class Sessions {
     return currentSessionId === id ? session : this.get(caller, currentSessionId);
   }
 
+  /** the session, once a pause, a resume or an end of it that is under way is over */
+  async settled(caller: Caller, id: string): Promise<Session> {
+    await this.#options.pauses.settled(id);
+    const session = await this.get(caller, id);
+    if (session.state !== "stopping" && session.state !== "snapshotting") return session;
+    await this.#options.endings.settled(id);
+    return this.get(caller, id);
+  }
+
   async sandboxOf(caller: Caller, id: string): Promise<Sandbox> {
     const session = await this.get(caller, id);
     const sandbox = await this.#context.store.getSandbox(session.sandboxId);

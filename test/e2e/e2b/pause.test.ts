@@ -142,6 +142,37 @@ test("a sandbox pauses at the end of its time, and goes on when traffic arrives 
   await sandbox.kill();
 });
 
+test("what arrives while a sandbox is being paused waits for that, and wakes it", async () => {
+  const [waking, other] = await Promise.all([
+    Sandbox.create({ lifecycle: { onTimeout: "pause", autoResume: true } }),
+    Sandbox.create(),
+  ]);
+  const isRead = (sandbox: Sandbox) =>
+    sandbox.files.read("/etc/hostname").then(
+      () => true,
+      () => false,
+    );
+  for (const keepMemory of [true, false, true, false, true]) {
+    // Only a request that was open when the pause began may fail.
+    const reads: boolean[] = [];
+    const pausing = waking.pause({ keepMemory });
+    let isOver = false;
+    void pausing.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) reads.push(await isRead(waking));
+    expect(reads.filter((read) => !read).length).toBeLessThan(2);
+    expect([await pausing, await isRead(waking)]).toEqual([true, true]);
+
+    const otherPausing = other.pause({ keepMemory });
+    while (await isRead(other));
+    await Sandbox.connect(other.sandboxId);
+    await otherPausing;
+    expect(await isRead(other)).toBe(true);
+  }
+  await Promise.all([waking.kill(), other.kill()]);
+});
+
 test("a paused sandbox outlives kill -9 of the daemon; one whose machine is gone resumes from its files and says so", async () => {
   // The machine of the first one dies while there is no daemon.
   const early = await Sandbox.create();

@@ -9,8 +9,9 @@ import type { Service } from "../../kit/dialect.ts";
 /** undefined if the sandbox sleeps and does not wake on traffic */
 export async function awake({ core }: Pick<Service, "core">, owner: Owner, label: string): Promise<Booted | undefined> {
   const sandbox = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
-  const session = await core.sessions.get(owner, sandbox.currentSessionId);
+  const { currentSessionId: id, ingress } = sandbox;
+  const session = await (ingress?.wakes ? core.sessions.settled(owner, id) : core.sessions.get(owner, id));
   if (!isAsleep(session.state)) return { sandbox, session };
-  const wakes = sandbox.ingress?.wakes && session.snapshottedAt !== undefined;
+  const wakes = ingress?.wakes && session.snapshottedAt !== undefined;
   return wakes ? core.sandboxes.resume(owner, sandbox.name) : undefined;
 }
