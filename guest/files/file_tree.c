@@ -15,6 +15,8 @@
 #define LOOK_EVERY 1024
 /* how often a directory may turn out to have been filled again while it was removed */
 #define REFILLS 64
+/* what a walk's field `attributes` says when directories that are mounted below its start are left out, too */
+#define WALK_SKIPS_MOUNTS 2
 
 /* Cuts slashes off the end: a path with one would be followed through a symlink. */
 static void trim(char *path) {
@@ -58,7 +60,9 @@ int handle_list(struct file_session *s, struct reader *r) {
 
 struct walk_request {
   struct file_session *s;
-  bool contents, attributes;
+  bool contents, attributes, skips_mounts;
+  /* the file system that the walk began in */
+  dev_t dev;
   struct seen seen;
   /* why the walk stopped: what a file said, or that the connection broke */
   int error, broken;
@@ -160,7 +164,12 @@ static void walk_entry(struct walk_request *request, struct walk *walk, const ch
   int fd = open_directory(parent, name);
   if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != ENOTDIR) request->error = errno;
   if (fd < 0) return;
-  if (fstat(fd, &facts) == 0) tell_directory(request, fd, path, &facts);
+  bool known = fstat(fd, &facts) == 0;
+  if (known && request->skips_mounts && facts.st_dev != request->dev) {
+    close(fd);
+    return;
+  }
+  if (known) tell_directory(request, fd, path, &facts);
   if (stopped(request) || is_kernel_interface(fd)) {
     close(fd);
   } else {
@@ -202,12 +211,17 @@ int handle_walk(struct file_session *s, struct reader *r) {
   struct walk_request request = {.s = s};
   read_path(s, r, s->path);
   request.contents = read_u8(r) != 0;
-  request.attributes = read_u8(r) != 0;
+  uint8_t attributes = read_u8(r);
+  request.attributes = attributes != 0;
+  request.skips_mounts = attributes == WALK_SKIPS_MOUNTS;
   if (refused(s, r, "walk", &result)) return result;
   trim(s->path);
   int fd = open_directory(AT_FDCWD, s->path);
   if (fd >= 0) {
-    if (fstat(fd, &facts) == 0) tell_directory(&request, fd, "", &facts);
+    if (fstat(fd, &facts) == 0) {
+      request.dev = facts.st_dev;
+      tell_directory(&request, fd, "", &facts);
+    }
     if (stopped(&request)) close(fd);
     else walk_below(&request, fd);
   } else if (errno != ENOTDIR && errno != ELOOP) {

@@ -62,7 +62,8 @@ export function machineFiles(files: Files): CopyFiles {
   return {
     find: (path) => foundInside(files, path),
     names: async (directory) => (await files.list(directory)).map(({ name }) => name).sort(),
-    archive: (path) => files.archive(path, { attributes: true }),
+    // An image has no /proc, /sys and /dev of its own: they are mounted in the sandbox that packs its files.
+    archive: (path) => files.archive(path, { attributes: true, skipsMounts: true }),
   };
 }
 

@@ -302,8 +302,11 @@ export interface Files {
   extract(directory: string, tar: AsyncIterable<Uint8Array>, options?: ExtractOptions): Promise<void>;
   /** several operations with one process inside, which takes less time; each answer comes after those before it */
   together<T>(use: (files: Files) => Promise<T>): Promise<T>;
-  /** packs a file or directory, with `attributes` also the extended ones; names inside are relative to it */
-  archive(path: string, options?: { gzip?: boolean; attributes?: boolean }): Readable;
+  /**
+   * packs a file or directory, with `attributes` also the extended ones; names inside are relative to it. Together with
+   * these, `skipsMounts` leaves out what is mounted below it
+   */
+  archive(path: string, options?: { gzip?: boolean; attributes?: boolean; skipsMounts?: boolean }): Readable;
 }
 
 export interface ExtractOptions {

@@ -119,6 +119,26 @@ RUN touch made && id -u && stat -c %u:%g . made && echo $NAME
   expect(stderr).toContain("\n1000\n1000:777\n1000:777\nvalue\n");
 });
 
+test("all files of a stage are copied, without what is mounted in its sandbox", async () => {
+  await project("whole", {
+    Dockerfile: `FROM scratch AS all
+COPY --chown=5:6 a.txt /dir/
+FROM host AS shown
+USER root
+COPY --from=all / /whole
+RUN cd /whole && stat -c '%n %u:%g' dir/a.txt && ls
+FROM scratch
+COPY --from=all / /
+`,
+    "a.txt": "a",
+  });
+  const { stderr } = await build("whole", "--network", "none", "--target", "shown");
+  expect(stderr).toMatch(/\ndir\/a.txt 5:6\n/);
+  expect(stderr).not.toMatch(/\n(dev|proc|sys)\n/);
+  await build("whole", "--network", "none", "-t", "whole:1");
+  expect(await listing("whole:1")).toContain("dir/a.txt ");
+});
+
 test("of two builds of the same step at once, one makes it and the other waits for it", async () => {
   await project("twins", { Dockerfile: "FROM host\nRUN sleep 2; echo ma''de\n" });
   const twins = await Promise.all(["twin:1", "twin:2"].map((name) => build("twins", "-t", name)));

@@ -182,12 +182,12 @@ export class FileSession {
     return changes(frames);
   }
 
-  /** with `bytes`, names are byte strings */
+  /** with `bytes`, names are byte strings; `skipsMounts` leaves out what is mounted below, and needs `attributes` */
   async *walk(
     path: Path,
-    options: { contents?: boolean; attributes?: boolean; bytes?: boolean } = {},
+    options: { contents?: boolean; attributes?: boolean; skipsMounts?: boolean; bytes?: boolean } = {},
   ): AsyncGenerator<WalkStep> {
-    const { contents = false, attributes = false } = options;
+    const { contents = false, attributes = false, skipsMounts = false } = options;
     const decode = options.bytes ? decodeBytes : decodeEntry;
     let inFile = false;
     // An END ends the contents of a file that has begun, else the walk.
@@ -201,7 +201,7 @@ export class FileSession {
       f
         .str(path)
         .u8(contents ? 1 : 0)
-        .u8(attributes ? 1 : 0);
+        .u8(attributes ? (skipsMounts ? 2 : 1) : 0);
     const frames = this.#stream(Type.walk, fields, isLast);
     for await (const frame of frames) {
       // Other frames belong to contents that were not read.

@@ -99,8 +99,8 @@ function operations(lend: Lend, explained: (error: unknown) => unknown, machine:
       }
     },
     archive(path, options) {
-      const { attributes = false } = options ?? {};
-      const tar = bytes(during((session) => archiveTar(session, path, { attributes })));
+      const { attributes = false, skipsMounts = false } = options ?? {};
+      const tar = bytes(during((session) => archiveTar(session, path, { attributes, skipsMounts })));
       if (!options?.gzip) return tar;
       // pipeline() ends each side with the other's error, and the reader of the result gets it.
       return pipeline(tar, createGzip(), () => undefined);

@@ -15,6 +15,8 @@ export interface ArchiveOptions {
   layer?: boolean;
   /** without `layer`: includes the extended attributes that are valid anywhere */
   attributes?: boolean;
+  /** with `attributes`: leaves out what is mounted below */
+  skipsMounts?: boolean;
   /** with `layer`: for other tools, from a complete layer; leaves out what only an overlay understands */
   oci?: boolean;
 }
@@ -28,9 +30,10 @@ export async function* archiveTar(
   path: string,
   options: ArchiveOptions = {},
 ): AsyncGenerator<Buffer> {
-  const { layer = false, oci = false, attributes = layer } = options;
+  const { layer = false, oci = false, attributes = layer, skipsMounts } = options;
   const output = new TarWriter();
-  for await (const { entry, contents } of session.walk(path, { contents: true, attributes, bytes: true })) {
+  const walked = { contents: true, attributes, bytes: true, ...(skipsMounts && { skipsMounts }) };
+  for await (const { entry, contents } of session.walk(path, walked)) {
     const member = memberOf(entry, path, layer && !oci);
     if (member && (entry.path !== "" || entry.type !== "directory" || layer)) {
       yield* output.member(member, contents, recordsOf(entry.attributes, oci || !layer));
