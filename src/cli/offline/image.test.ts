@@ -96,6 +96,21 @@ test("an image of a team has its own place beside the host's image of the same n
   expect(await run(at, ["ls"])).toEqual([expect.stringMatching(/^NAME/)]);
 });
 
+test("no image is called host but the one of this host's own /usr, and one that a team made earlier can be deleted", async () => {
+  const at = await store();
+  for (const team of [[], ["--team", "team_a"]]) {
+    const imported = run(at, ["import", "-", "--no-node", "--name", "host", ...team], await savedImage());
+    expect(await refusal(imported)).toBe(
+      `invalid: Cannot name an image "host": this is the name of this host's own /usr`,
+    );
+  }
+  const earlier = { name: "host", owner: "team_a", layers: ["one"], env: {}, user: "root", cwd: "/", createdAt: 1 };
+  await at.images.put(earlier);
+  expect(await refusal(run(at, ["rm", "host"]))).toMatch(/^invalid: Cannot delete image "host": it is this host's own/);
+  await run(at, ["rm", "host", "--team", "team_a"]);
+  expect(await at.images.list()).toEqual([]);
+});
+
 test("an image gets further names, which can be listed, replaced and deleted", async () => {
   const at = await store();
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());

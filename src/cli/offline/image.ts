@@ -9,7 +9,7 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import { buildDebian } from "../../runtime/linux/images/debian.ts";
-import { hostImage } from "../../runtime/linux/images/host.ts";
+import { hostImage } from "../../runtime/linux/images/images.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
 import { recipes } from "../image-recipes.ts";
@@ -210,7 +210,7 @@ async function list({ store, context, values }: Job): Promise<void> {
 }
 
 async function remove({ store, context, values, operand }: Job): Promise<void> {
-  if (operand === hostImage) {
+  if (operand === hostImage && values.team === undefined) {
     throw new SandkeepError(
       "invalid",
       `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,

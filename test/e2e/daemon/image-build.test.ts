@@ -240,7 +240,10 @@ test("unsupported instructions and missing images are refused before anything ru
   );
   expect(await refused("FROM host\nENV X=$" + "{Y:?set it}")).toContain("400 Cannot build from the Dockerfile: line 2");
   expect((await post("?network=no%20way", await tarOf({ Dockerfile: "FROM host" }))).status).toBe(400);
-  expect((await post("?name=NO", await tarOf({ Dockerfile: "FROM host\nRUN sleep 1000" }))).status).toBe(400);
+  for (const name of ["NO", "host"]) {
+    const response = await post(`?name=${name}`, await tarOf({ Dockerfile: "FROM host\nRUN sleep 1000" }));
+    expect(response.status, name).toBe(400);
+  }
 });
 
 test("a hostile context is refused, and its links lead nowhere outside of it", async () => {

@@ -26,7 +26,7 @@ import type { LayerStore } from "../layers/layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
 import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
 import { shownInDpkg, shownInUsr } from "./host-view.ts";
-import type { ImageRecord, ImageStore } from "./images.ts";
+import { hostImage, type ImageRecord, type ImageStore } from "./images.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
 import {
   type NodeRuntime,
@@ -41,8 +41,6 @@ import {
 } from "./node-runtime.ts";
 import { ownPrograms } from "./programs.ts";
 import { plainUsers } from "./users.ts";
-
-export const hostImage = "host";
 
 export interface HostImageOptions {
   conventions: ImageConventions;

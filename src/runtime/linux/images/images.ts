@@ -20,6 +20,9 @@ import type { ImageInfo, Images } from "../../../core/ports/images.ts";
 import { jsonNames, makePrivate } from "../storage/json-file.ts";
 import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-record.ts";
 
+/** the name of the image that is made of this host's own /usr */
+export const hostImage = "host";
+
 export interface ImageRecord extends ImageInfo {
   version: string;
   /**
@@ -98,7 +101,7 @@ export class ImageStore implements Images {
    * exists already. The caller has claimed the layers: until the name is written, nothing else refers to them.
    */
   async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
-    checkImageName(image.name);
+    requireValid(image.name);
     if (image.owner !== undefined && !isOwner(image.owner)) {
       throw new SandkeepError("invalid", `Cannot name an image of the team "${image.owner}": that is no team`);
     }
@@ -218,8 +221,15 @@ export function layersOf({ layers, base, kept = [] }: ImageRecord): string[] {
   return [...(base === undefined ? [] : [base]), ...layers, ...kept];
 }
 
-/** refuses an invalid image name */
+/** refuses a name that no image of an operator or a team can have */
 export function checkImageName(name: string): void {
+  requireValid(name);
+  if (name === hostImage) {
+    throw new SandkeepError("invalid", `Cannot name an image "${name}": this is the name of this host's own /usr`);
+  }
+}
+
+function requireValid(name: string): void {
   if (isImageName(name)) return;
   throw new SandkeepError(
     "invalid",
