@@ -49,6 +49,19 @@ test("for a missing runtime, the base and the log name the runtime that runs ins
   expect(notices).toEqual([expect.stringMatching(/^Sandboxes that ask for the runtime "node22" run node24, /)]);
 });
 
+test.each([
+  ["app:latest", "app"],
+  ["app", "app:latest"],
+  ["docker.io/library/app:latest", "app"],
+  ["registry.test:5000/app:latest", "registry.test:5000/app"],
+  ["registry.test:5000/app", "registry.test:5000/app:latest"],
+])("%s means the image %s, if none has just this name", async (asked, name) => {
+  const { context } = host(["host", name]);
+  expect(await resolveBase(context, owner, { image: asked })).toEqual({ ...base(name), imageName: name });
+  const both = host(["host", name, asked]);
+  expect(await resolveBase(both.context, owner, { image: asked })).toEqual({ ...base(asked), imageName: asked });
+});
+
 test("an image is the first with one of its names; the dialect may allow the default image instead", async () => {
   const asked = (changes: Partial<WantedImage>) => ({ image: { name: "r/a:1", candidates: ["a:1", "a"], ...changes } });
   const { context, notices } = host(["host", "a"]);

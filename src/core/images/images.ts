@@ -35,10 +35,11 @@ export interface WantedImage {
   otherwise?: "the-default" | "default-and-say-so";
 }
 
-/** the image of this name; one from the default registry goes by its short name here */
+/** the image of this name; one from the default registry goes by its short name here, and "latest" is the usual tag */
 export function wantedImage(name: string): WantedImage {
   const short = name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
-  return { name, candidates: [...new Set([name, short])] };
+  const isTagged = /[:@][^/]*$/.test(short);
+  return { name, candidates: [...new Set([name, short, ...(isTagged ? [] : [`${short}:latest`])])] };
 }
 
 /** User and directory of commands in the default image, if its own are those in `instead`. */
@@ -61,7 +62,7 @@ type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> &
  */
 export async function resolveBase(context: ImageContext, owner: ImageUser, wanted: WantedBase): Promise<SandboxBase> {
   const { runtime } = wanted;
-  const asked = typeof wanted.image === "string" ? { name: wanted.image, candidates: [wanted.image] } : wanted.image;
+  const asked = typeof wanted.image === "string" ? wantedImage(wanted.image) : wanted.image;
   if (runtime !== undefined && asked !== undefined) {
     throw new SandkeepError("invalid", "Invalid request: `runtime` and `image` exclude each other.");
   }
