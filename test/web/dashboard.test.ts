@@ -80,6 +80,7 @@ test("the list is live, and shows hostile tags as text", async () => {
   expect(await row.getByText("\\u{202e}").count()).toBe(1);
   await page.getByLabel("Filter sandboxes").fill("state:stopped");
   await page.getByText("0 of 1").waitFor();
+  await page.getByText("No sandbox matches the filter").waitFor();
   await page.getByRole("button", { name: "Save view" }).click();
   await page.getByRole("link", { name: "state:stopped 0" }).waitFor();
   await page.getByRole("button", { name: "Forget the view" }).click();

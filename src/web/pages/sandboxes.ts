@@ -89,6 +89,7 @@ function List() {
             }}
             seen=${(rows: readonly Sandbox[]) => look(rows.map(({ name }) => name))}
             row=${(each: Sandbox) => html`<${Row} name=${each.name} />`}
+            none=${progress.value === "complete" ? "No sandbox matches the filter." : undefined}
           />`
     }
     ${

@@ -19,6 +19,8 @@ interface RowsProps<T> {
   items: readonly T[];
   keyOf: (item: T) => string;
   row: (item: T) => ComponentChildren;
+  /** what is said where there is no row */
+  none?: string | undefined;
   /** the row that the keyboard is at, which is scrolled into view */
   at?: number | undefined;
   /** called with the rows that are in the document, whenever they change */
@@ -40,6 +42,7 @@ export function Rows<T>({
   items,
   keyOf,
   row,
+  none,
   at,
   kind = "",
   least = 0,
@@ -88,6 +91,7 @@ export function Rows<T>({
         html`<tbody aria-hidden="true"><tr style=${{ height: `${(items.length - last) * height}px` }}></tr></tbody>`
       }
     </table>
+    ${none !== undefined && items.length === 0 && html`<p class="empty">${none}</p>`}
   </div>`;
 }
 
