@@ -171,14 +171,18 @@ test("a stop does not wait for clients that only listen, or are attached to a te
   const sandbox = await Sandbox.create({ ...auth(), persistent: false });
   const commands = `${daemon().url}/sandkeep/v1/sandboxes/${sandbox.name}/commands`;
   const body = JSON.stringify({ command: "cat", terminal: { rows: 24, columns: 80 } });
-  const shell = await fetch(commands, { method: "POST", headers: { authorization: `Bearer ${daemon().key}` }, body });
+  const headers = { authorization: `Bearer ${daemon().key}` };
+  const shell = await fetch(commands, { method: "POST", headers, body });
   const { id } = (await shell.json()) as { id: string };
   await using _terminal = await attachedTo(`${commands}/${id}/terminal`, daemon().key);
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });
   const waiting = command.wait().catch((error: unknown) => error);
   const logs = Array.fromAsync(command.logs()).catch((error: unknown) => error);
+  const events = (await fetch(`${daemon().url}/sandkeep/v1/events?follow=true`, { headers })).text();
   // A stop that waited for them would take longer than this test may.
   await daemon().stop();
+  const closing = { error: { code: "unavailable", message: "Cannot continue: the daemon is closing" } };
+  expect(JSON.parse((await events).trim().split("\n").at(-1) ?? "")).toEqual(closing);
   await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "" });
   expect((await sandbox.getCommand(command.cmdId)).exitCode).toBeNull();
   // The clients were cut off, or try again by themselves.

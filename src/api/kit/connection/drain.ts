@@ -5,6 +5,7 @@
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { SandkeepError } from "../../../core/model/errors.ts";
 
 /** interval between checks, in ms, and the number of checks after which an unfinished answer counts as a stream */
 const checkInterval = 20;
@@ -53,7 +54,8 @@ export class Drain {
     await promise;
     clearTimeout(timer);
     clearInterval(looking);
-    this.#streams.abort();
+    // It is the last line of each of them.
+    this.#streams.abort(new SandkeepError("unavailable", "Cannot continue: the daemon is closing"));
   }
 }
 
