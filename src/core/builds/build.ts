@@ -36,6 +36,7 @@ import {
   matchesOf,
   ownerIds,
 } from "./copying.ts";
+import { buildMachineId } from "./machine-ids.ts";
 import { baseKey, stepKey } from "./step-keys.ts";
 
 /** What a build reports to its caller. */
@@ -263,7 +264,7 @@ export class Build {
     const { runtime, ids, limits, logError } = context;
     this.#requireTime();
     const network = machineNetwork(policy);
-    const id = `build-${purpose}-${ids.command().slice(4)}`;
+    const id = buildMachineId(purpose, ids.command().slice(4));
     const most = purpose === "start" ? memory : Math.max(memory, vcpus * memoryPerVcpu);
     const size = { vcpus, memory: most * 2 ** 20, disk: limits.disk };
     const machine = await runtime.boot({ id, root: { image: root.image }, limits: size, network });

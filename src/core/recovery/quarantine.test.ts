@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { sandbox, session, time } from "../../../test/harness/fake-core.ts";
+import { buildMachineId } from "../builds/machine-ids.ts";
 import type { Context } from "../context.ts";
 import type { Description } from "../ports/recovery-files.ts";
 import { Descriptions } from "./descriptions.ts";
@@ -14,6 +15,7 @@ function fixture({
   live = {} as Record<string, Description | undefined>,
   snapshots = [] as string[],
   drives = [] as string[],
+  ends = {} as Record<string, string>,
 } = {}) {
   const done: string[] = [];
   const notices: string[] = [];
@@ -39,7 +41,8 @@ function fixture({
     runtime: {
       machines: () => [...machines.values()],
       machine: (id: string) => machines.get(id),
-      ends: () => [],
+      ends: () =>
+        Object.entries(ends).map(([machineId, id]) => ({ machineId, endedAt: time - hour, snapshot: { id } })),
       forget: async (id: string) => {
         machines.delete(id);
         done.push(`forget ${id}`);
@@ -109,6 +112,14 @@ test("a machine without a description is stopped at the start; one with a descri
   const { quarantine, done } = fixture({ live: { half: undefined, whole: described } });
   await quarantine.open({ keepAll: false });
   expect(done).toEqual(["stop half {}", "forget half"]);
+});
+
+test("the files of a build's step that a killed daemon left are deleted at the start; those of a sandbox stay", async () => {
+  const ends = { [buildMachineId("step", "1f")]: "of-step", [session.id]: "of-sandbox" };
+  const { quarantine, notices, there } = fixture({ snapshots: Object.values(ends), ends });
+  await quarantine.open({ keepAll: false });
+  expect([...there]).toEqual(["of-sandbox"]);
+  expect(notices).toEqual([expect.stringContaining("1 snapshot of the data directory")]);
 });
 
 test("a directory without descriptions yet keeps all its machines", async () => {

@@ -3,9 +3,10 @@
  * database, which lacks everything made since. Until its time is over, such an item can be adopted (adoption.ts).
  *
  * Machines without a description are stopped at once. A machine is described before its create is acknowledged, so a
- * daemon died during the create, and no caller knows of it.
+ * daemon died during the create, and no caller knows of it. The same holds for the machines of builds and their snapshots.
  */
 
+import { isBuildMachine } from "../builds/machine-ids.ts";
 import type { Context } from "../context.ts";
 import type { Descriptions } from "./descriptions.ts";
 import { entriesOf, entryOf, takeInventory, type Unknown } from "./unknown.ts";
@@ -26,6 +27,10 @@ export class Quarantine {
   async open(options: { keepAll: boolean }): Promise<void> {
     const { runtime, files, limits, notice, logError } = this.#context;
     const { unknown } = await takeInventory(this.#context.store, runtime);
+    // What a build's step left behind is of no use to anyone: the build has failed, and the next one does the step again.
+    for (const { machineId, snapshot } of unknown.ended) {
+      if (snapshot && isBuildMachine(machineId)) await runtime.snapshots.delete(snapshot.id).catch(logError);
+    }
     for (const id of [...unknown.live, ...unknown.ended.map(({ machineId }) => machineId)]) {
       if (options.keepAll || this.#descriptions.has("machine", id)) continue;
       await runtime.machine(id)?.stop().catch(logError);
