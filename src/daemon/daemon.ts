@@ -276,7 +276,7 @@ function recoveryFilesOf(config: Config): DirectoryRecoveryFiles {
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
   const location = storeLocation(config);
   requireDatabase(config.dataDir, location, files);
-  return openStore(location, { exclusive: endOvertaken, seal: sealOf(config).seal });
+  return openStore(location, { exclusive: endOvertaken, seal: sealOf(config).seal, warn });
 }
 
 /** another daemon has the database: whatever this one does from now on is wrong; sandboxes go on */

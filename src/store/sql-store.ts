@@ -30,14 +30,16 @@ export interface StoreOptions {
   seal?: (text: string) => string;
   /** takes the database for this program before anything is written; called when another program has taken it over */
   exclusive?: (error: SandkeepError) => void;
+  /** called with a sentence when a database that was taken has not answered for a while, and when it answers again */
+  warn?: (sentence: string) => void;
   /** rows that are counted together, see runs.ts; tests use fewer than the default */
   runLength?: number;
 }
 
 /** a store that is open and has the schema of this program */
 export async function openStore(location: StoreLocation, options: StoreOptions = {}): Promise<Store> {
-  const { now = Date.now, exclusive } = options;
-  const engine = openEngine(location, exclusive);
+  const { now = Date.now, exclusive, warn } = options;
+  const engine = openEngine(location, { lost: exclusive, warn });
   const { db } = engine;
   const runs = runsOf(engine, options.runLength);
   const sql: Store = {

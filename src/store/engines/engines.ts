@@ -54,9 +54,16 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** `lost` is called when another daemon has taken over the claimed database */
-export function openEngine(location: StoreLocation, lost: (error: SandkeepError) => void = () => undefined): Engine {
-  return "path" in location ? openSqlite(location.path) : openPostgres(location.url, lost);
+/** What is called back about a claimed database. */
+export interface EngineEvents {
+  /** another daemon has taken it over */
+  lost?: ((error: SandkeepError) => void) | undefined;
+  /** it has not answered for a while, or answers again */
+  warn?: ((sentence: string) => void) | undefined;
+}
+
+export function openEngine(location: StoreLocation, events: EngineEvents = {}): Engine {
+  return "path" in location ? openSqlite(location.path) : openPostgres(location.url, events);
 }
 
 function openSqlite(path: string): Engine {
@@ -103,7 +110,7 @@ export async function checkpoint(db: Database): Promise<void> {
 const MIGRATION_LOCK = 7_392_640_117;
 const RUN_LOCK = 7_392_640_119;
 
-function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine {
+function openPostgres(url: string, { lost = () => undefined, warn = () => undefined }: EngineEvents): Engine {
   let lock: DatabaseLock | undefined;
   // Most daemons use SQLite, and need no memory for this client.
   const pool = async () => (await import("./postgres.ts")).openPool(url, () => lock);
@@ -135,7 +142,7 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
     async claim() {
       if (lock) return lock.take();
       const { DatabaseLock } = await import("./postgres-lock.ts");
-      const fresh = new DatabaseLock(url, lost);
+      const fresh = new DatabaseLock(url, lost, warn);
       if (!(await fresh.take())) return false;
       lock = fresh;
       return true;

@@ -23,6 +23,8 @@ const WRITER = 7_392_640_120;
 const startPatience = 5000;
 const retryEvery = 100;
 const retakePatience = 8000;
+/** how long an outage lasts before it is reported, in ms: a restart of the server is often over by then */
+const reportedAfter = 1000;
 /** for a connection to the server, in ms */
 const connectPatience = 5000;
 
@@ -32,15 +34,17 @@ export const lockWriter = `select pg_advisory_lock_shared(${WRITER})`;
 export class DatabaseLock {
   readonly #url: string;
   readonly #lost: (error: SandkeepError) => void;
+  readonly #warn: (sentence: string) => void;
   #holder: pg.Client | undefined;
   #epoch: number | undefined;
   #held = Promise.withResolvers<void>();
   #isClosed = false;
 
-  /** `lost` is called when another daemon has taken the database over */
-  constructor(url: string, lost: (error: SandkeepError) => void) {
+  /** `lost` is called when another daemon has taken the database over, `warn` when an outage is long and when it ends */
+  constructor(url: string, lost: (error: SandkeepError) => void, warn: (sentence: string) => void) {
     this.#url = url;
     this.#lost = lost;
+    this.#warn = warn;
     this.#held.promise.catch(() => undefined);
   }
 
@@ -110,9 +114,24 @@ export class DatabaseLock {
   }
 
   async #retake(): Promise<void> {
+    const begun = performance.now();
+    let isReported = false;
+    let why = "another connection holds its lock";
     while (!this.#isClosed) {
-      const client = await this.#tryRetake().catch(() => undefined);
-      if (client) return;
+      const isSettled = await this.#tryRetake().catch((error: unknown) => {
+        why = messageOf(error);
+        return undefined;
+      });
+      const lasted = performance.now() - begun;
+      if (isSettled) {
+        if (isReported && !this.#isClosed) this.#warn(`The database answers again, after ${seconds(lasted)}`);
+        return;
+      }
+      if (!isReported && lasted > reportedAfter && !this.#isClosed) {
+        isReported = true;
+        const meanwhile = "Requests that need it get 503 until it is back; sandboxes keep running";
+        this.#warn(`The database has not answered for ${seconds(lasted)}: ${why}. ${meanwhile}`);
+      }
       await pause(retryEvery);
     }
   }
@@ -153,4 +172,8 @@ async function takeBoth(client: pg.Client): Promise<boolean> {
 async function asked(client: pg.Client, sql: string): Promise<boolean> {
   const { rows } = await client.query<{ done: boolean }>(sql);
   return rows[0]?.done ?? false;
+}
+
+function seconds(ms: number): string {
+  return `${Math.round(ms / 1000)} s`;
 }

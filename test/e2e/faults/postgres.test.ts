@@ -41,6 +41,17 @@ test("after a restart of the server the lock is taken again, and a second daemon
   await create("after-a-restart");
 });
 
+test("the log says when the server does not answer, why, and when it answers again", async () => {
+  await server.stop();
+  await eventually("the outage is in the log", () =>
+    /The database has not answered for \d+ s: .+\. Requests that need it get 503/.test(daemon.complaints()),
+  );
+  expect(daemon.complaints()).not.toContain("The database answers again");
+  await server.start();
+  await eventually("its end is, too", () => daemon.complaints().includes("The database answers again, after "));
+  await create("after-an-outage");
+});
+
 test("a second daemon is refused also while only the lock's connection is lost", async () => {
   await raw(daemon, "GET", "/v2/sandboxes");
   let hasEnded = false;
