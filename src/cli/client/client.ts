@@ -40,7 +40,7 @@ export class Client {
     const response = await this.#ask(what, sent ? "POST" : "GET", path, sent && { bytes: sent });
     let rest = "";
     const decoder = new TextDecoder();
-    for await (const chunk of response.body ?? []) {
+    for await (const chunk of this.#unbroken(what, response.body ?? [])) {
       const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = whole.pop() ?? "";
       for (const line of whole.filter((each) => each !== "")) {
@@ -48,6 +48,14 @@ export class Client {
           throw new CliError(sent ? `${wordsOf(line)}` : `Cannot continue to ${what}: ${wordsOf(line)}`);
         yield JSON.parse(line);
       }
+    }
+  }
+
+  async *#unbroken(what: string, body: AsyncIterable<Uint8Array> | []): AsyncGenerator<Uint8Array> {
+    try {
+      yield* body;
+    } catch {
+      throw new NoAnswer(`Cannot ${what}: the connection to "${this.#options.url}" is lost`);
     }
   }
 

@@ -9,6 +9,7 @@ import { extract } from "tar-stream";
 import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { packContext } from "../client/build-context.ts";
+import { CliError } from "../errors.ts";
 import { imageBuildCommand, needsDaemon } from "./image-build.ts";
 
 const context = {
@@ -31,6 +32,21 @@ test("a snapshot may be given by its name", async () => {
   const args = ["from-snapshot", "mine", "trained", "--url", `http://127.0.0.1:${port}`];
   await imageBuildCommand(args, { ...context, print: (line) => void printed.push(line) });
   expect(printed).toEqual(["trained  /sandkeep/v1/snapshots/snap_1/image"]);
+});
+
+test("a build whose daemon goes away ends with a sentence", async () => {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.write('{"type":"waiting"}\n', () => response.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const directory = await tempDir();
+  await writeFile(join(directory, "Dockerfile"), "FROM host");
+  await expect(imageBuildCommand(["build", directory, "--url", url], context)).rejects.toThrow(
+    new CliError(`Cannot build the image: the connection to "${url}" is lost`),
+  );
 });
 
 test("a directory without a Dockerfile is refused with a sentence", async () => {
