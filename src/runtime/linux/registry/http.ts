@@ -154,7 +154,16 @@ function tooSlow(url: URL, window: number): SandkeepError {
 function failure(url: URL, cause: unknown, signal: AbortSignal | undefined): SandkeepError {
   if (cause instanceof SandkeepError) return cause;
   if (signal?.aborted && signal.reason instanceof SandkeepError) return signal.reason;
-  const isUnknown = ["ENOTFOUND", "EAI_AGAIN"].includes(codeOf(cause) ?? "");
-  const why = isUnknown ? "this host finds no address for it" : messageOf(cause);
-  return new SandkeepError("unavailable", `Cannot reach "${url.host}": ${why}`, { cause });
+  return new SandkeepError("unavailable", `Cannot reach "${url.host}": ${reasonOf(cause)}`, { cause });
+}
+
+/** in our words where OpenSSL's and Node's say what happened in their code, or advise what has no effect here */
+function reasonOf(cause: unknown): string {
+  const [code = "", message] = [codeOf(cause), messageOf(cause)];
+  if (["ENOTFOUND", "EAI_AGAIN"].includes(code)) return "this host finds no address for it";
+  if (/wrong version number|packet length too long/i.test(message))
+    return "it does not answer with TLS (SANDKEEP_REGISTRY_HTTP lists registries without it)";
+  if (/SELF_SIGNED|^UNABLE_TO_/.test(code))
+    return `its certificate is not trusted: ${code} (SANDKEEP_EGRESS_CA names a file with further certificates)`;
+  return message;
 }
