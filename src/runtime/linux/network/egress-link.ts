@@ -77,7 +77,8 @@ export class EgressLink {
 
   /** resolves when the settings are in force, for what was open before too */
   async configured(): Promise<void> {
-    const late = new SandkeepError("internal", `${unconfigured}: it does not answer`);
+    const where = `the process that listens at "${this.#options.socket}" may be stopped`;
+    const late = new SandkeepError("internal", `${unconfigured}: it does not answer; ${where}`);
     const timer = setTimeout(() => this.#configured.reject(late), this.#options.patience ?? 10_000);
     await this.#configured.promise.finally(() => clearTimeout(timer));
   }
