@@ -42,7 +42,13 @@ export async function driveCommand(args: string[], context: CommandContext): Pro
   if (verb === "ls") return list(daemon, values.json ?? false, context);
   if (verb === "create") {
     const body = maxSize === undefined ? {} : { maxSize };
-    return show(await daemon.ask(`create the drive "${drive}"`, client.call("putDrive", { ...named, body })));
+    const made = await daemon.ask(`create the drive "${drive}"`, client.call("putDrive", { ...named, body }));
+    // One of this name is returned as it is.
+    if (maxSize !== undefined && made.maxSize !== maxSize) {
+      const resize = `sandkeep drive resize ${drive} --size changes that`;
+      context.warn(`The drive "${drive}" exists already and has ${limitInWords(made.maxSize)}; ${resize}`);
+    }
+    return show(made);
   }
   if (verb === "fork")
     return show(await daemon.ask(`fork the drive "${drive}"`, client.call("forkDrive", { ...named, body: { name } })));

@@ -191,6 +191,7 @@ export class Access {
   async createTeam(caller: Caller, slug: string): Promise<Team> {
     requireAdmin(caller, "a new team");
     const { store, ids, now } = this.#context;
+    if (await store.findTeam(slug)) throw new SandkeepError("exists", `There is a team "${slug}" already`);
     const team: Team = { id: ids.team(), slug, createdAt: now() };
     await store.insertTeam(team);
     const project = { ...ids.project(), teamId: team.id, name: defaultProject.name, createdAt: now() };

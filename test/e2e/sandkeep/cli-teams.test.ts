@@ -20,6 +20,13 @@ beforeAll(async () => {
 
 test("a drive is made, mounted, resized, copied and deleted", async () => {
   expect((await cli.run(["drive", "create", "cache", "--size", "64m"])).stdout).toBe("cache\n");
+  expect(await cli.run(["drive", "create", "cache", "--size", "64m"])).toMatchObject({ code: 0, stderr: "" });
+  expect(await cli.run(["drive", "create", "cache", "--size", "1g"])).toEqual({
+    code: 0,
+    stdout: "cache\n",
+    stderr:
+      'sandkeep: The drive "cache" exists already and has 64 MiB; sandkeep drive resize cache --size changes that\n',
+  });
   expect(await cli.run(["run", "--drive", "cache:/cache", "--", "sh", "-c", "echo kept > /cache/file"])).toMatchObject({
     code: 0,
   });
@@ -34,6 +41,10 @@ test("a drive is made, mounted, resized, copied and deleted", async () => {
 
 test("an admin makes a team and limits it", async () => {
   expect((await cli.run(["team", "create", "ml"])).stdout).toBe("ml\n");
+  expect(await cli.run(["team", "create", "ml"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^sandkeep: Cannot make the team "ml": There is a team "ml" already\n/),
+  });
   expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).toContain("ml");
   const limited = ["--sandboxes", "0", "--memory", "2g", "--creates", "9", "--disk", "10g"];
   const set = await cli.run(["quota", "set", "--team", "ml", ...limited]);
