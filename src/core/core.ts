@@ -116,6 +116,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     endings,
     captures,
     pauses,
+    retention,
     turns,
     booted: (id) => boots.settled(id),
     expiryChanged,

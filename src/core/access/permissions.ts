@@ -160,6 +160,7 @@ export function guarded(
     },
     snapshot: changesSession,
     checkpoint: changesSession,
+    checkpointOrCopy: changesSession,
     environment: worksInSession,
     usage: aboutSession,
     load: aboutSession,
@@ -229,16 +230,14 @@ export function guarded(
     suggestion: aboutSession,
     newest: reads,
   };
-  const changesSnapshot = (caller: Caller, id: string) => {
-    requireChange(caller);
-    return aboutSnapshot(caller, id);
-  };
   const snapshots: Checks<SnapshotService> = {
     get: aboutSnapshot,
     list: reads,
     timeline: reads,
-    delete: changesSnapshot,
-    copy: changesSnapshot,
+    async delete(caller: Caller, id: string) {
+      requireChange(caller);
+      await aboutSnapshot(caller, id);
+    },
     tree: aboutSnapshot,
     async diff(owner: Owner, id: string, target: DiffTarget) {
       await aboutSnapshot(owner, id);

@@ -131,6 +131,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     setNetworkPolicy: onSession("session.set-network-policy"),
     snapshot: makesInSession("snapshot.create", "snapshot", "id"),
     checkpoint: makesInSession("snapshot.create", "snapshot", "id"),
+    checkpointOrCopy: makesInSession("snapshot.create", "snapshot", "id"),
     // It shows secrets that the sandbox was given.
     environment: onSession("session.read-environment"),
     usage: unrecorded,
@@ -197,7 +198,6 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     list: unrecorded,
     timeline: unrecorded,
     delete: onThing("snapshot.delete"),
-    copy: makes("snapshot.create", "id"),
     tree: unrecorded,
     diff: unrecorded,
   },

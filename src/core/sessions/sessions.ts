@@ -13,6 +13,7 @@ import type { Machine } from "../ports/runtime.ts";
 import type { Page, PageQuery, SessionQuery, SessionSummary, Span } from "../ports/store.ts";
 import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Captures } from "../snapshots/captures.ts";
+import type { Retention } from "../snapshots/retention.ts";
 import type { Activity } from "./activity.ts";
 import { type Endings, notRunning } from "./end.ts";
 import { expiryOf, ranFor, runsSince } from "./lifetime.ts";
@@ -34,8 +35,19 @@ export interface SessionsOptions {
   booted: (sessionId: string) => Promise<void>;
   samples: Samples;
   quotas: Pick<Quotas, "requireDisk">;
+  retention: Pick<Retention, "record">;
   /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
+}
+
+interface SnapshotOptions {
+  name?: string | undefined;
+  expiration?: number | undefined;
+}
+
+interface Checkpoint {
+  snapshot: Snapshot;
+  session: Session;
 }
 
 export interface Running {
@@ -248,11 +260,7 @@ export class Sessions {
   }
 
   /** captures its file system without stopping it; a paused session stays paused */
-  async checkpoint(
-    caller: Caller,
-    id: string,
-    options: { name?: string | undefined; expiration?: number | undefined } = {},
-  ): Promise<{ snapshot: Snapshot; session: Session }> {
+  async checkpoint(caller: Caller, id: string, options: SnapshotOptions = {}): Promise<Checkpoint> {
     const take = async ({ session, machine }: Running) => {
       const snapshot = await this.#options.captures.take({ ...options, session, machine, refusal: notRunning });
       return { snapshot, session };
@@ -261,6 +269,21 @@ export class Sessions {
     await this.#options.quotas.requireDisk(session);
     const machine = session.state === "paused" ? this.#context.runtime.machine(id) : undefined;
     return machine ? take({ session, machine }) : this.use(caller, id, take);
+  }
+
+  /** as checkpoint(); of a session that is over, a copy of the snapshot that its sandbox resumes from, and still does then */
+  async checkpointOrCopy(caller: Caller, id: string, options: SnapshotOptions): Promise<Checkpoint> {
+    const session = await this.get(caller, id);
+    if (!isOver(session.state)) return this.checkpoint(caller, id, options);
+    await this.#options.quotas.requireDisk(session);
+    const { store, runtime } = this.#context;
+    const { name, currentSnapshotId = "" } = await this.sandboxOf(caller, id);
+    const current = await store.getSnapshot(currentSnapshotId);
+    const origin = current && (await store.getSession(current.sessionId));
+    const kept = current?.state === "created" ? await runtime.snapshots.get(current.runtimeId) : undefined;
+    if (!origin || !kept) throw new SandkeepError("gone", `Cannot copy the snapshot of "${name}": its files are gone`);
+    const how = { ...options, method: "manual", isAside: true } as const;
+    return { snapshot: await this.#options.retention.record(origin, kept, how), session };
   }
 
   /** the decrypted variables that every command gets */

@@ -63,16 +63,6 @@ export class SnapshotService {
     return this.#retention.delete(await this.get(caller, id));
   }
 
-  /** another snapshot of the same files, with a name and a lifetime of its own; its sandbox keeps resuming from this one */
-  async copy(caller: Caller, id: string, how: { name: string; expiration: number }): Promise<Snapshot> {
-    const { store, runtime } = this.#context;
-    const { sessionId, runtimeId, state } = await this.get(caller, id);
-    const session = await store.getSession(sessionId);
-    const kept = state === "created" ? await runtime.snapshots.get(runtimeId) : undefined;
-    if (!session || !kept) throw new SandkeepError("gone", `Cannot copy snapshot '${id}': its files are gone`);
-    return this.#retention.record(session, kept, { ...how, method: "manual", isAside: true });
-  }
-
   /** from the anchor to its ancestors ("desc") or along its first children ("asc") */
   async tree(owner: Owner, id: string, options: { limit: number; order: "asc" | "desc" }): Promise<Tree> {
     const anchor = await this.get(owner, id);

@@ -7,7 +7,6 @@ import type { Hono } from "hono";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Owner, Snapshot } from "../../../core/model/sandbox.ts";
 import { idOfLabel } from "../../../core/model/sandbox-label.ts";
-import { isOver } from "../../../core/sessions/states.ts";
 import { json } from "../../kit/http.ts";
 import { ids } from "../../kit/ids.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "../request.ts";
@@ -21,13 +20,10 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.post("/sandboxes/:id/snapshots", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { name } = await bodyOf(c, dialect, schemas.snapshotBody);
-    const { sandbox, session } = await sandboxOf(c, dialect);
-    const owner = c.get("owner");
+    const { session } = await sandboxOf(c, dialect);
     const options = { name: name ?? `snapshot-${dialect.clock().toString(36)}`, expiration: forEver };
     // A pause without memory has stopped it.
-    const snapshot = isOver(session.state)
-      ? await core.snapshots.copy(owner, sandbox.currentSnapshotId ?? "", options)
-      : (await core.sessions.checkpoint(owner, session.id, options)).snapshot;
+    const { snapshot } = await core.sessions.checkpointOrCopy(c.get("owner"), session.id, options);
     return json(wire.snapshot(snapshot), 201);
   });
 
