@@ -1,6 +1,6 @@
 /** Attacks of a hostile sandbox on the egress process: programs for Node, each of which prints its progress. */
 
-import { frame } from "../test/harness/http2-frame.ts";
+import { frame } from "../test/harness/network/http2-frame.ts";
 import { otherAddress } from "../test/internet/internet-names.ts";
 
 export interface Flood {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { compileGuest, sanitizers } from "../../test/harness/guest-program.ts";
+import { compileGuest, sanitizers } from "../../test/harness/guest/guest-program.ts";
 import { root, tempDir } from "../../test/harness/harness.ts";
 import { flattenSources } from "../../test/harness/images/layer-tools.ts";
 import { needs } from "../../test/runner/needs.ts";

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { certificateFor } from "../../test/harness/certificate.ts";
+import { certificateFor } from "../../test/harness/network/certificate.ts";
 import { readConfig } from "./config.ts";
 import { tlsIdentityOf, tlsProblems } from "./tls-settings.ts";
 

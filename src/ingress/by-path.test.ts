@@ -1,7 +1,7 @@
 /** Ports by path: which requests they are, and what an answer may not reach. */
 
 import { expect, test } from "vitest";
-import { asking } from "../../test/harness/ingress.ts";
+import { asking } from "../../test/harness/network/ingress.ts";
 import { confined, portPath } from "./by-path.ts";
 
 test.each([

@@ -7,7 +7,15 @@ import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { eventually } from "../../test/harness/harness.ts";
-import { asking, digest, webHost as host, listening, read, response, serving } from "../../test/harness/ingress.ts";
+import {
+  asking,
+  digest,
+  webHost as host,
+  listening,
+  read,
+  response,
+  serving,
+} from "../../test/harness/network/ingress.ts";
 import { type ErrorCode, SandkeepError } from "../core/model/errors.ts";
 
 test("a request reaches the sandbox's port with its method, path, body and host, and the answer comes back", async () => {

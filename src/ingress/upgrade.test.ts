@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { eventually } from "../../test/harness/harness.ts";
-import { asking, digest, webHost as host, serving } from "../../test/harness/ingress.ts";
+import { asking, digest, webHost as host, serving } from "../../test/harness/network/ingress.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 
 test("a WebSocket carries text, bytes and its closing code both ways", async () => {

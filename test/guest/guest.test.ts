@@ -11,9 +11,9 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ExecSpec, Machine } from "../../src/core/ports/runtime.ts";
 import { FrameWriter, headerLength } from "../../src/protocols/guest-frames.ts";
+import { sanitizedGuest } from "../harness/guest/sanitized-guest.ts";
 import { root, tempDir } from "../harness/harness.ts";
 import { withRuntime } from "../harness/machine.ts";
-import { sanitizedGuest } from "../harness/sanitized-guest.ts";
 import { needs } from "../runner/needs.ts";
 
 const run = promisify(execFile);

@@ -6,9 +6,9 @@
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
 import { FrameWriter, headerLength, Type, What } from "../../src/protocols/guest-frames.ts";
+import { residentBytes, useHostileHost } from "../harness/guest/hostile-host.ts";
+import { RawClient, randomBytes, refusalOf } from "../harness/guest/raw-client.ts";
 import { eventually } from "../harness/harness.ts";
-import { residentBytes, useHostileHost } from "../harness/hostile-host.ts";
-import { RawClient, randomBytes, refusalOf } from "../harness/raw-client.ts";
 
 const { EBADMSG, EEXIST, EINVAL, ENOENT, ENOSYS, EPERM, EPROTO, ESRCH } = constants.errno;
 

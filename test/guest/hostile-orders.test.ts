@@ -9,9 +9,9 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FrameWriter, Type, What } from "../../src/protocols/guest-frames.ts";
+import { useHostileHost } from "../harness/guest/hostile-host.ts";
+import { RawClient, refusalOf } from "../harness/guest/raw-client.ts";
 import { eventually } from "../harness/harness.ts";
-import { useHostileHost } from "../harness/hostile-host.ts";
-import { RawClient, refusalOf } from "../harness/raw-client.ts";
 
 const { E2BIG, EADDRINUSE, EALREADY, EBADF, EBADMSG, EEXIST, EINVAL, ENAMETOOLONG } = constants.errno;
 const { ENOENT, ENOSYS, ENOTDIR, EOPNOTSUPP, ESRCH } = constants.errno;

@@ -3,9 +3,9 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { bridge } from "../harness/bridge.ts";
 import { type Settings, startDaemon, type TestDaemon } from "../harness/daemon.ts";
 import { root, tempDir, type Undo } from "../harness/harness.ts";
+import { bridge } from "../harness/network/bridge.ts";
 import { ended, type Internet, linesOf } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
 import { internetCertificate } from "./internet-tls.ts";

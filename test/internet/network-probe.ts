@@ -15,7 +15,7 @@ import type { TrafficCounts } from "../../src/protocols/traffic-counts.ts";
 import { egressUser, netdUser } from "../../src/runtime/linux/machines/plan.ts";
 import { EgressLink } from "../../src/runtime/linux/network/egress-link.ts";
 import { egressView, realCommand } from "../../src/runtime/linux/network/egress-view.ts";
-import { compileGuest, sanitizers } from "../harness/guest-program.ts";
+import { compileGuest, sanitizers } from "../harness/guest/guest-program.ts";
 import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
 import { has, type Need, needs } from "../runner/needs.ts";
 import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { daemonOfFile } from "../harness/daemon.ts";
-import { compileGuest } from "../harness/guest-program.ts";
+import { compileGuest } from "../harness/guest/guest-program.ts";
 import { eventually, tempDir } from "../harness/harness.ts";
 import { egressCommand } from "../harness/package.ts";
 import { processesOf } from "../harness/traces.ts";

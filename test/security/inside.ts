@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
 import { join, parse } from "node:path";
 import type { ExecSpec, ExitStatus, Machine, Process } from "../../src/core/ports/runtime.ts";
-import { compileGuest, guest, sanitizers } from "../harness/guest-program.ts";
+import { compileGuest, guest, sanitizers } from "../harness/guest/guest-program.ts";
 
 /** the users of the tests: root inside, and a plain user by number */
 export const users = ["root", "1000"] as const;

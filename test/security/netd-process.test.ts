@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { egressUser, netdUser } from "../../src/runtime/linux/machines/plan.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
-import { compileGuest } from "../harness/guest-program.ts";
+import { compileGuest } from "../harness/guest/guest-program.ts";
 import { eventually, tempDir } from "../harness/harness.ts";
 
 const run = promisify(execFile);

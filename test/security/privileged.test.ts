@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
 import { openFiles } from "../../src/runtime/linux/guest-wire/channel.ts";
 import { places } from "../../src/runtime/linux/machines/plan.ts";
-import { compileGuest } from "../harness/guest-program.ts";
+import { compileGuest } from "../harness/guest/guest-program.ts";
 import { tempDir } from "../harness/harness.ts";
 import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { kernelLacks } from "../runner/excuses.ts";

@@ -3,7 +3,7 @@
 import { Readable } from "node:stream";
 import { pack } from "tar-stream";
 import { expect, test } from "vitest";
-import { refusal } from "../../../test/harness/file-guest.ts";
+import { refusal } from "../../../test/harness/guest/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../test/harness/images/layer-tools.ts";
 import { vercelConventions } from "../../api/vercel/conventions.ts";
 import { imageCommand } from "./image.ts";

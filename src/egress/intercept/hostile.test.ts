@@ -6,7 +6,7 @@
 import type { ClientHttp2Stream } from "node:http2";
 import { createServer as createTls } from "node:tls";
 import { describe, expect, test } from "vitest";
-import { frame } from "../../../test/harness/http2-frame.ts";
+import { frame } from "../../../test/harness/network/http2-frame.ts";
 import {
   all,
   host,

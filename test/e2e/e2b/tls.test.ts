@@ -12,10 +12,10 @@ import { text } from "node:stream/consumers";
 import { connect } from "node:tls";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type CertificateFiles, certificateFor } from "../../harness/certificate.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root, tempDir } from "../../harness/harness.ts";
-import { loopbackNames } from "../../harness/loopback-names.ts";
+import { type CertificateFiles, certificateFor } from "../../harness/network/certificate.ts";
+import { loopbackNames } from "../../harness/network/loopback-names.ts";
 import { packagesOfFile } from "../../harness/pypi.ts";
 import { preload } from "../clients.ts";
 

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { describe, expect, test } from "vitest";
 import { registries } from "../../../src/api/instavm/egress.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { read } from "../../harness/ingress.ts";
+import { read } from "../../harness/network/ingress.ts";
 import { raw } from "../clients.ts";
 import { form, instavm } from "./instavm.ts";
 

@@ -14,7 +14,7 @@ import { FileSession } from "../../../src/runtime/linux/files/file-session.ts";
 import { ImageStore } from "../../../src/runtime/linux/images/images.ts";
 import { LayerStore, type LayerTools } from "../../../src/runtime/linux/layers/layers.ts";
 import { SnapshotStore } from "../../../src/runtime/linux/layers/snapshots.ts";
-import { compileGuest, fileSources, sanitizers } from "../guest-program.ts";
+import { compileGuest, fileSources, sanitizers } from "../guest/guest-program.ts";
 import { tempDir } from "../harness.ts";
 
 const run = promisify(execFile);

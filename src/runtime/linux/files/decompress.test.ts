@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { constants, gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { decompressed } from "./decompress.ts";
 

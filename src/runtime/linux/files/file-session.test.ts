@@ -6,7 +6,7 @@ import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { eventually, tempDir } from "../../../../test/harness/harness.ts";
 import { FrameParser, FrameReader, FrameWriter, Type } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "./file-session.ts";

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { all, refusal, useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { all, refusal, useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { eventually, tempDir } from "../../../../test/harness/harness.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
 import { batch } from "./file-watch.ts";

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { eventually, tempDir } from "../../../../test/harness/harness.ts";
 import { FileSession } from "./file-session.ts";
 import { filesOver } from "./files.ts";

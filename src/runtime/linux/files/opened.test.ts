@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { filesOver } from "./files.ts";
 

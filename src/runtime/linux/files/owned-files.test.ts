@@ -3,7 +3,7 @@
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { refusal, useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { refusal, useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { filesOver } from "./files.ts";
 

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import type { TarHeader } from "../../../../test/harness/images/image-archives.ts";
 import { filesOver } from "./files.ts";

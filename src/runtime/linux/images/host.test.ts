@@ -5,7 +5,7 @@ import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { needs } from "../../../../test/runner/needs.ts";
 import { vercelConventions } from "../../../api/vercel/conventions.ts";

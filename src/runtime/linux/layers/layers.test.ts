@@ -3,7 +3,7 @@
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { all, refusal } from "../../../../test/harness/file-guest.ts";
+import { all, refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { type LayerInfo, newLayerId } from "./layer-record.ts";
 

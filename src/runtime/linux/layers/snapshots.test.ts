@@ -3,7 +3,7 @@
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
 import type { FileSession } from "../files/file-session.ts";

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { useFileGuest } from "../../../../test/harness/file-guest.ts";
+import { useFileGuest } from "../../../../test/harness/guest/file-guest.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { type ComparisonLimits, compareTrees, Tree } from "./tree-comparison.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { all, refusal } from "../../../../test/harness/file-guest.ts";
+import { all, refusal } from "../../../../test/harness/guest/file-guest.ts";
 import {
   arch,
   dockerFiles,

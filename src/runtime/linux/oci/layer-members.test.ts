@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { dockerFiles, fileOf, stores, tarOf, tarOfFiles } from "../../../../test/harness/images/image-archives.ts";
 import { useLayerTools } from "../../../../test/harness/images/layer-tools.ts";

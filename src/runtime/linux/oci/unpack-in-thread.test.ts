@@ -5,7 +5,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { sha256, stores, tarOf } from "../../../../test/harness/images/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { TestRegistry } from "../../../../test/harness/images/test-registry.ts";

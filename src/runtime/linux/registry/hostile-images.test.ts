@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { arch, type Member, sha256, stores, tarOf } from "../../../../test/harness/images/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";

@@ -6,8 +6,8 @@ import { createServer as createPlain, type Server } from "node:http";
 import { createServer as createSecure } from "node:https";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { certificateFor } from "../../../../test/harness/certificate.ts";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
+import { certificateFor } from "../../../../test/harness/network/certificate.ts";
 import { ask, readAll } from "./http.ts";
 
 const patience = { idle: 60_000, window: 60_000, least: 1 };

@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { arch, sha256, stores, tarOf } from "../../../../test/harness/images/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { serve, TestRegistry } from "../../../../test/harness/images/test-registry.ts";

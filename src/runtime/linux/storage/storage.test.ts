@@ -3,7 +3,7 @@
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { refusal } from "../../../../test/harness/file-guest.ts";
+import { refusal } from "../../../../test/harness/guest/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { closeStorage, openStorage, type StorageKind } from "./storage.ts";
 

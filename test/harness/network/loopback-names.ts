@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { decode, encode } from "dns-packet";
-import { tempDir, type Undo } from "./harness.ts";
+import { tempDir, type Undo } from "../harness.ts";
 
 export interface LoopbackNames {
   /** the command that runs this one with the name server as its only resolver, in a mount namespace of its own */

@@ -8,9 +8,9 @@ import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { runFolder } from "../runner/run-folder.ts";
-import { root } from "./harness.ts";
-import { madeOnce } from "./made-once.ts";
+import { runFolder } from "../../runner/run-folder.ts";
+import { root } from "../harness.ts";
+import { madeOnce } from "../made-once.ts";
 
 const run = promisify(execFile);
 

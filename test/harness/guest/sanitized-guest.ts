@@ -3,9 +3,9 @@
 import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { demand } from "../runner/needs.ts";
+import { demand } from "../../runner/needs.ts";
+import { eventually, type Undo } from "../harness.ts";
 import { makeSanitizedGuest } from "./guest-program.ts";
-import { eventually, type Undo } from "./harness.ts";
 
 export interface SanitizedGuest {
   binary: string;

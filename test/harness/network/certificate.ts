@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { tempDir, type Undo } from "./harness.ts";
+import { tempDir, type Undo } from "../harness.ts";
 
 /** Paths of files in PEM. */
 export interface CertificateFiles {

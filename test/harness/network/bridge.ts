@@ -3,8 +3,8 @@
 import { spawn } from "node:child_process";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { ended, linesOf, type Namespace } from "../internet/internet.ts";
-import { tempDir, type Undo } from "./harness.ts";
+import { ended, linesOf, type Namespace } from "../../internet/internet.ts";
+import { tempDir, type Undo } from "../harness.ts";
 
 /** an address in this process's network that leads to a port of the namespace's loopback, through a socket file */
 export async function bridge(undo: Undo, namespace: Namespace, port: number): Promise<string> {

@@ -11,7 +11,7 @@ import {
   type Server as TcpServer,
 } from "node:net";
 import { onTestFinished } from "vitest";
-import { createIngress, type IngressOptions } from "../../src/ingress/ingress.ts";
+import { createIngress, type IngressOptions } from "../../../src/ingress/ingress.ts";
 
 export const webHost = "sb-web.localhost";
 

@@ -7,9 +7,9 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { isSandkeepError } from "../../src/core/model/errors.ts";
-import { FileSession } from "../../src/runtime/linux/files/file-session.ts";
-import { demand } from "../runner/needs.ts";
+import { isSandkeepError } from "../../../src/core/model/errors.ts";
+import { FileSession } from "../../../src/runtime/linux/files/file-session.ts";
+import { demand } from "../../runner/needs.ts";
 import { compileGuest, fileSources, sanitizers } from "./guest-program.ts";
 
 export interface FileGuest {

@@ -1,8 +1,8 @@
 /** A misbehaving client: sends raw bytes and hand-made frames to a guest's socket, and collects the answers. */
 
 import { connect, type Socket } from "node:net";
-import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
-import { eventually } from "./harness.ts";
+import { FrameParser, FrameReader, FrameWriter, Type } from "../../../src/protocols/guest-frames.ts";
+import { eventually } from "../harness.ts";
 
 export interface Answer {
   type: number;
