@@ -79,6 +79,22 @@ test("a launcher that lives and does not answer is replaced, and requests are an
   expect(said).toEqual([expect.stringContaining(what)]);
 });
 
+test("a request on a connection of its own waits for the successor of a launcher that has just been killed", async () => {
+  await using undo = new AsyncDisposableStack();
+  const [runDir, folder] = [await tempDir(undo), await tempDir(undo)];
+  const options = { run: runDir, binary: guestBinary, egress: ["/bin/sleep", "infinity"], env: {}, orphans: () => [] };
+  const launcher = await Launcher.open(options);
+  undo.defer(() => launcher.shutdown());
+  for (const ask of [() => launcher.sync(folder), async () => (await launcher.filesAt(folder)).close()]) {
+    const { pid } = launcher;
+    process.kill(pid, "SIGKILL");
+    // In this turn nothing has been heard of its end.
+    while (!hasEnded(pid)) continue;
+    await ask();
+    expect(launcher.pid).not.toBe(pid);
+  }
+});
+
 test("a helper of the launcher that is stopped is given up, and the next one answers", async () => {
   await using undo = new AsyncDisposableStack();
   const [runDir, folder] = [await tempDir(undo), await tempDir(undo)];
@@ -187,6 +203,15 @@ function nameOf(pid: number): string {
     return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
   } catch {
     return "";
+  }
+}
+
+/** whether it is gone, or a zombie */
+function hasEnded(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+  } catch {
+    return true;
   }
 }
 

@@ -43,6 +43,13 @@ export class Unanswered extends SandkeepError {
   }
 }
 
+/** No process listens at the socket, so a request was not even sent. */
+export class NothingAnswers extends SandkeepError {
+  constructor(name: string, cause: unknown) {
+    super("gone", `Cannot connect to ${name}: nothing answers`, { cause });
+  }
+}
+
 /** how long the other side may take to agree on the version, in ms */
 const longestHello = 20_000;
 
@@ -218,9 +225,7 @@ export async function dial(path: string, name: string, taken?: (chunk: Buffer) =
     } catch (cause) {
       // The other side may live.
       if (isOwnLimit(cause)) throw typed(cause, `Cannot connect to ${name}`);
-      if (codeOf(cause) !== "EAGAIN" || attempt === patience) {
-        throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
-      }
+      if (codeOf(cause) !== "EAGAIN" || attempt === patience) throw new NothingAnswers(name, cause);
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }

@@ -10,7 +10,7 @@ import { type FrameReader, FrameWriter, Type, wireVersion } from "../../../proto
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
-import { askAlone, Channel, OtherWireVersion, openFiles, Unanswered, unanswered } from "./channel.ts";
+import { askAlone, Channel, NothingAnswers, OtherWireVersion, openFiles, Unanswered, unanswered } from "./channel.ts";
 import { errnoOf, withoutFolders } from "./failure.ts";
 import { type ChildEnd, socketOf, startLauncher } from "./launcher-start.ts";
 import { answers, Silence, usualPatience } from "./silence.ts";
@@ -280,7 +280,7 @@ export class Launcher implements LayerTools {
   /** file requests below a directory, as the host's root, with nothing above it in reach */
   filesAt(directory: string): Promise<FileSession> {
     const open = () => openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory);
-    return this.#counted(open).catch((error) => {
+    return this.#counted(() => this.#dialled(open)).catch((error) => {
       throw withoutFolders(error);
     });
   }
@@ -298,7 +298,21 @@ export class Launcher implements LayerTools {
   /** a request that takes its time: the launcher's helper process answers it on a connection of its own */
   #alone(type: number, payload: FrameWriter, times = ofHelper): Promise<void> {
     const longest = (this.#options.patience ?? usualPatience) * times;
-    return this.#counted(() => askAlone(socketOf(this.#options), "the launcher", payload.frame(type, 1), longest));
+    const ask = () => askAlone(socketOf(this.#options), "the launcher", payload.frame(type, 1), longest);
+    return this.#counted(() => this.#dialled(ask));
+  }
+
+  /** a request on a connection of its own; where nothing listens, the launcher has died, and its successor gets it */
+  async #dialled<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof NothingAnswers)) throw error;
+    }
+    const greet = async () => (await this.#current()).request(Type.hello, new FrameWriter().u32(wireVersion));
+    // The first one may find out that the connection has ended.
+    await greet().catch(greet);
+    return ask();
   }
 
   /** as #request, for requests that may be repeated: if the launcher dies meanwhile, its successor can answer too */
@@ -311,11 +325,16 @@ export class Launcher implements LayerTools {
 
   #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
     return this.#counted(async () => {
-      if (this.#isMissing) this.#lost();
-      return (await this.#channel).request(type, payload).catch((error) => {
+      return (await this.#current()).request(type, payload).catch((error) => {
         throw withoutFolders(error);
       });
     });
+  }
+
+  /** the connection to the launcher that lives, or to the one that is being started */
+  #current(): Promise<Channel> {
+    if (this.#isMissing) this.#lost();
+    return this.#channel;
   }
 
   /** waits while the launcher is being replaced, and keeps it from being replaced meanwhile */
