@@ -37,11 +37,14 @@ export class GrowthStop {
   /** machines whose limits are lowered, by name */
   readonly #stopped = new Set<string>();
   #isStopped: boolean;
+  /** whether the store as a whole has a limit */
+  #isBounded: boolean;
   #round: Promise<void> = Promise.resolve();
 
   constructor(options: GrowthStopOptions) {
     this.#options = options;
     this.#isStopped = existsSync(options.note);
+    this.#isBounded = this.#isStopped;
     options.room.attach(options.store, () => this.apply());
   }
 
@@ -58,23 +61,31 @@ export class GrowthStop {
   async #apply(): Promise<void> {
     const { room, note } = this.#options;
     if (room.isShort) {
-      if (!this.#isStopped) await this.#begin();
+      if (!this.#isStopped) this.#takeNote();
+      // Programs that write fast use the reserve up, so their limits come before everything that waits for the disk.
       await this.#stop();
+      if (!this.#isBounded) await this.#boundStore();
     } else if (this.#isStopped) {
       await this.#end();
       rmSync(note, { force: true });
       this.#isStopped = false;
+      this.#isBounded = false;
       this.#options.resumed();
     }
   }
 
-  async #begin(): Promise<void> {
-    const { note, store, isOwnStore, volumes, room, sync } = this.#options;
-    // Writes accepted so far get to the disk while there is room for them; by itself the kernel takes half a minute.
-    sync().catch(() => undefined);
+  #takeNote(): void {
+    const { note } = this.#options;
     makeFolderSync(dirname(note), 0o700);
     writeFileSync(note, "");
     this.#isStopped = true;
+  }
+
+  async #boundStore(): Promise<void> {
+    const { store, isOwnStore, volumes, room, sync } = this.#options;
+    this.#isBounded = true;
+    // Writes accepted so far get to the disk while there is room for them; by itself the kernel takes half a minute.
+    sync().catch(() => undefined);
     if (!isOwnStore) return;
     const used = await volumes.usage(store);
     // Records of machines that stop need room, and the output of commands needs a bound meanwhile.
