@@ -89,7 +89,7 @@ test("a request on a connection of its own waits for the successor of a launcher
     const { pid } = launcher;
     process.kill(pid, "SIGKILL");
     // In this turn nothing has been heard of its end.
-    while (!hasEnded(pid)) continue;
+    while (!hasEnded(pid));
     await ask();
     expect(launcher.pid).not.toBe(pid);
   }
