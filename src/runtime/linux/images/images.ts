@@ -11,7 +11,6 @@
  */
 
 import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -19,6 +18,7 @@ import { imageKey } from "../../../core/model/image.ts";
 import type { ImageInfo, Images } from "../../../core/ports/images.ts";
 import { jsonNames, makePrivate } from "../storage/json-file.ts";
 import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-record.ts";
+import { RememberedRecords } from "../storage/remembered-records.ts";
 
 /** the name of the image that is made of this host's own /usr */
 export const hostImage = "host";
@@ -53,8 +53,8 @@ export class ImageStore implements Images {
   readonly #aliases: string;
   /** cache; a version never changes */
   readonly #versions = new Map<string, ImageRecord>();
-  /** cache of the version of each name while its file has this mark; another program may replace the file */
-  readonly #names = new Map<string, { mark: string; version: string | undefined }>();
+  /** the versions of names, and the aliases: every create asks for them */
+  readonly #records = new RememberedRecords();
 
   /** pulls images that callers name; set where the runtime has registries */
   pull?: Images["pull"];
@@ -119,7 +119,7 @@ export class ImageStore implements Images {
 
   /** images by their further names */
   async aliases(): Promise<Record<string, string>> {
-    return (await readKept(this.#aliases, aliasFile)) ?? {};
+    return (await this.#records.read(this.#aliases, aliasFile)) ?? {};
   }
 
   /** makes the image available under this name, in which `*` stands for any text */
@@ -196,15 +196,7 @@ export class ImageStore implements Images {
   }
 
   async #current(name: string): Promise<string | undefined> {
-    const path = this.#namePath(name);
-    const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
-    if (!facts) return undefined;
-    const mark = `${facts.ino} ${facts.ctimeNs}`;
-    const known = this.#names.get(name);
-    if (known?.mark === mark) return known.version;
-    const version = (await readKept(path, nameFile))?.version;
-    this.#names.set(name, { mark, version });
-    return version;
+    return (await this.#records.read(this.#namePath(name), nameFile))?.version;
   }
 
   #namePath(name: string): string {
