@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/ports/runtime.ts";
+import type { Files, Machine } from "../../src/core/ports/runtime.ts";
 import { adoptSuite } from "../conformance/runtime/adopt.ts";
 import { bootFor, expectReconciled } from "../conformance/runtime/host.ts";
 import { run, sh } from "../conformance/runtime/run.ts";
@@ -50,6 +50,24 @@ describe("a runtime with a pool", () => {
     const small = await bootFor(host(), { limits: { memory: 128 << 20, disk: 48 << 20, pids: 40 } });
     expect((await sh(small, "head -c 100000000 /dev/zero > /f")).status.code).not.toBe(0);
     expect((await run(small, ["python3", "-c", "x = b'1' * (200 << 20)"])).status.outOfMemory).toBe(true);
+  });
+
+  test("sets machines up before they are handed over, whether or not the pool has done it", async () => {
+    await host().runtime.ready();
+    const setup = { key: "greeting", apply: (files: Files) => files.write("/greeting", Buffer.from("hello\n")) };
+    // the first ones are set up as they are taken, the later ones while they wait
+    for (let n = 0; n < 6; n++) {
+      const machine = await bootFor(host(), { setup });
+      expect((await run(machine, ["cat", "/greeting"])).stdout).toBe("hello\n");
+      expect(Object.keys(machine.spec)).not.toContain("setup");
+      await host().runtime.ready();
+    }
+    for (let n = 0; n < 4; n++) {
+      const other = await bootFor(host());
+      expect((await run(other, ["ls", "/greeting"])).status.code).not.toBe(0);
+    }
+    await host().runtime.ready();
+    await expectReconciled(host());
   });
 
   test("boots from snapshots too", async () => {

@@ -49,6 +49,29 @@ test("the image's own user and directory, and what is above that, need nothing",
   expect(calls).toEqual([]);
 });
 
+test("what the first machine needed is known for the next ones, whose boot then applies it", async () => {
+  const setup = new UserSetup();
+  const session = { user: "new", cwd: "/home/new" };
+  expect(setup.known(image, session)).toBeUndefined();
+  await setup.apply(machineWith().machine, image, session, plain);
+  const known = setup.known(image, session);
+  const { machine, calls } = machineWith();
+  await known?.apply(machine.files());
+  expect(calls).toEqual([...writes, "mkdir /home/new", "chown /home/new 1000:1000"]);
+  expect(setup.known({ ...image, layers: ["two"] }, session)).toBeUndefined();
+  expect(setup.known(image, { user: "old", cwd: "/home/new" })).toBeUndefined();
+});
+
+test("a machine that needs nothing is not opened again", async () => {
+  const setup = new UserSetup();
+  const session = { user: "old", cwd: "/home/new" };
+  await setup.apply(machineWith(["/home/new"]).machine, image, session, plain);
+  expect(setup.known(image, session)).toBeUndefined();
+  const { machine, calls } = machineWith();
+  await setup.apply(machine, image, session, plain);
+  expect(calls).toEqual([]);
+});
+
 test("another user of the same number is shown, and gets a directory; later machines are not examined", async () => {
   const setup = new UserSetup();
   const first = machineWith();

@@ -115,6 +115,15 @@ export interface MachineSpec {
   mounts?: MachineMount[];
   /** name of a group of machines, past and present, that share the disk limit */
   line?: string;
+  /** what its files need before anything runs in it; for a machine of an image, without mounts */
+  setup?: MachineSetup;
+}
+
+/** A change of a machine's files that other machines of the same image need too, so a pool may make it in advance. */
+export interface MachineSetup {
+  /** the same for the same changes */
+  key: string;
+  apply(files: Files): Promise<void>;
 }
 
 /** a drive in the machine's file system */
@@ -145,7 +154,7 @@ export type MachineNetwork = "deny-all" | "allow-all" | CustomNetwork;
 
 export interface Machine {
   readonly id: string;
-  readonly spec: Required<Omit<MachineSpec, "limits" | "network" | "line">> &
+  readonly spec: Required<Omit<MachineSpec, "limits" | "network" | "line" | "setup">> &
     Pick<MachineSpec, "line"> & { limits: Limits; network: NetworkMode };
   readonly bootedAt: number;
   /** finds its image in `images`, in the version that it booted from; unset if it is unknown */

@@ -144,6 +144,8 @@ export class Boots {
   async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<BootedMachine> {
     const { runtime, hostRoots, limits } = this.#context;
     const network = networkOf(this.#context, session);
+    const image = "image" in root ? await runtime.images.get(root.image) : undefined;
+    const setup = image && !hasDrives(sandbox) ? this.#userSetup.known(image, session) : undefined;
     const machine = await runtime.boot({
       id: session.id,
       root,
@@ -151,12 +153,12 @@ export class Boots {
       network,
       line: sandbox.id,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
+      ...(setup && { setup }),
     });
-    const image = "image" in root ? await runtime.images.get(root.image) : undefined;
     // The image may already contain the host's current certificates.
     const rooted = !hostRoots || (image !== undefined && image.roots === hostRoots.pem);
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
-    if (image) await this.#userSetup.apply(machine, image, session, { hasDrives: hasDrives(sandbox) });
+    if (image && !setup) await this.#userSetup.apply(machine, image, session, { hasDrives: hasDrives(sandbox) });
     return { machine, image };
   }
 

@@ -14,6 +14,7 @@ import type {
   Machine,
   MachineEnd,
   MachineNetwork,
+  MachineSetup,
   MachineSpec,
   OutputChunk,
   OutputOptions,
@@ -247,10 +248,10 @@ export class LinuxRuntime implements Runtime {
     try {
       // What is started on a store that has lost something would end with all the others.
       await components.health.requireWhole();
-      return await this.#boot(spec, network).catch(async (error) => {
+      return await this.#boot(spec, network, wanted.setup).catch(async (error) => {
         if (isFull(error)) await reclaim(this.#places.store);
         else if (!isWorthAnotherBoot(error)) throw error;
-        return this.#boot(spec, network);
+        return this.#boot(spec, network, wanted.setup);
       });
     } catch (error) {
       const refused = storeError(components, typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
@@ -394,14 +395,14 @@ export class LinuxRuntime implements Runtime {
     this.#setAside = setAside;
   }
 
-  async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {
+  async #boot(spec: Machine["spec"], network: MachineNetwork, setup?: MachineSetup): Promise<Machine> {
     const components = this.#open();
     const { maker, layers, egress } = components;
     const claim = layers.hold();
     let prepared: PreparedMachine | undefined;
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
-      prepared = await bootedMachine(this.#open(), spec, root, this.#limits);
+      prepared = await bootedMachine(this.#open(), spec, { ...root, setup }, this.#limits);
       // No program of the user runs in it yet, so these steps and the records can be made at the same time.
       const fitted = Promise.all([
         typeof network === "string" ? undefined : egress.set(prepared.plan.name, network, { fresh: true }),

@@ -1,12 +1,16 @@
-/** Boots a machine for a caller: from the pool if it has one, otherwise a new one. */
+/** Boots a machine for a caller: from the pool if it has one, otherwise a new one. It is set up when it is handed over. */
 
 import { cpus } from "node:os";
 import { isSandkeepError } from "../../../core/model/errors.ts";
-import type { Limits, Machine } from "../../../core/ports/runtime.ts";
+import type { Limits, Machine, MachineSetup } from "../../../core/ports/runtime.ts";
 import type { Components } from "../components.ts";
 import { shownCpus } from "./plan.ts";
-import type { PreparedMachine } from "./prepared-machine.ts";
+import { type PreparedMachine, setUp } from "./prepared-machine.ts";
 import { type BootRoot, mountPlans } from "./roots.ts";
+
+interface WantedRoot extends BootRoot {
+  setup: MachineSetup | undefined;
+}
 
 const hostCpus = cpus().length;
 
@@ -14,7 +18,7 @@ const hostCpus = cpus().length;
 export async function bootedMachine(
   components: Components,
   spec: Machine["spec"],
-  root: BootRoot,
+  root: WantedRoot,
   usual: Limits,
 ): Promise<PreparedMachine> {
   const { maker } = components;
@@ -22,10 +26,12 @@ export async function bootedMachine(
   for (;;) {
     const pooled = pooledMachine(components, spec, root, usual);
     const prepared = pooled ?? (await maker.prepare(network, limits, { ...root, line }));
-    if (prepared.agent) return prepared;
     try {
-      const mounts = await mountPlans(components, prepared.plan, spec.mounts);
-      await maker.boot(prepared, { ...root, line, limits, sudo, mounts });
+      if (!prepared.agent) {
+        const mounts = await mountPlans(components, prepared.plan, spec.mounts);
+        await maker.boot(prepared, { ...root, line, limits, sudo, mounts });
+      }
+      await setUp(prepared, root.setup);
       return prepared;
     } catch (error) {
       await maker.abandon(prepared.plan);
@@ -37,10 +43,11 @@ export async function bootedMachine(
 function pooledMachine(
   { pool }: Components,
   spec: Machine["spec"],
-  root: BootRoot,
+  root: WantedRoot,
   usual: Limits,
 ): PreparedMachine | undefined {
   const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(usual, hostCpus);
-  const hot = root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key) : undefined;
+  const hot =
+    root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key, root.setup) : undefined;
   return hot ?? pool.takeWarm();
 }

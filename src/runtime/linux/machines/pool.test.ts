@@ -2,7 +2,7 @@
 
 import { describe, expect, test, vi } from "vitest";
 import { eventually } from "../../../../test/harness/harness.ts";
-import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
+import type { Limits, MachineSetup, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import type { MachinePlan } from "./plan.ts";
 import { Pool, type PoolSize } from "./pool.ts";
@@ -83,6 +83,17 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
     logError: (error) => logged.push(error),
   });
   return { pool, maker, logged, image };
+}
+
+/** a setup that counts how often it was applied */
+function setupOf(key: string): MachineSetup & { applied: number } {
+  return {
+    key,
+    applied: 0,
+    async apply() {
+      this.applied++;
+    },
+  };
 }
 
 describe("a pool", () => {
@@ -167,6 +178,57 @@ describe("a pool", () => {
     expect(maker.discarded).toEqual(["b1", "b2"]);
     expect(pool.takeHot("host@1")).toBeUndefined();
     expect(pool.takeHot("host@2")).toBeDefined();
+  });
+
+  test("replaces each hot one by one with the setup that its taker wanted", async () => {
+    const { pool } = poolOf({ hot: 2, warm: 0 });
+    await pool.full();
+    const [one, other] = [setupOf("one"), setupOf("other")];
+    expect(pool.takeHot("host@1", one)).toMatchObject({ plan: { name: "b1" } });
+    expect(one.applied).toBe(0);
+    await pool.full();
+    expect(one.applied).toBe(1);
+    const again = pool.takeHot("host@1", one);
+    expect(again).toMatchObject({ plan: { name: "b3" }, setup: "one" });
+    // One without a setup serves every taker, and one with another setup none.
+    await pool.full();
+    expect(pool.takeHot("host@1")).toMatchObject({ plan: { name: "b2" } });
+    expect(pool.takeHot("host@1", other)).toBeUndefined();
+  });
+
+  test("makes room for a setup that is wanted when all hot ones have another", async () => {
+    const { pool, maker } = poolOf({ hot: 1, warm: 0 });
+    await pool.full();
+    pool.takeHot("host@1", setupOf("one"));
+    await pool.full();
+    const wanted = setupOf("other");
+    expect(pool.takeHot("host@1", wanted)).toBeUndefined();
+    await pool.full();
+    expect(maker.discarded).toEqual(["b2"]);
+    expect(pool.takeHot("host@1", wanted)).toMatchObject({ plan: { name: "b3" }, setup: "other" });
+  });
+
+  test("gives no machine the setup that was wanted for another image", async () => {
+    const { pool, image } = poolOf({ hot: 1, warm: 0 });
+    await pool.full();
+    const setup = setupOf("one");
+    pool.takeHot("host@1", setup);
+    image.key = "host@2";
+    await pool.full();
+    expect(setup.applied).toBe(0);
+    expect(pool.takeHot("host@2")?.setup).toBeUndefined();
+  });
+
+  test("discards a machine whose setup fails, and makes one without it", async () => {
+    const { pool, maker, logged } = poolOf({ hot: 1, warm: 0 });
+    await pool.full();
+    pool.takeHot("host@1", { key: "bad", apply: () => Promise.reject(new Error("no room")) });
+    await pool.full();
+    expect(logged).toEqual([new Error("no room")]);
+    expect(maker.discarded).toEqual(["b2"]);
+    await pool.full();
+    expect(pool.takeHot("host@1")).toMatchObject({ plan: { name: "b3" } });
+    await pool.close();
   });
 
   test("fills again after one was used, but not while a caller is at work", async () => {

@@ -2,11 +2,13 @@
  * The pool of prepared machines. `hot` ones are booted from the default image, `warm` ones wait for any root. It is
  * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller
  * down. Callers use a new machine at once, so filling also waits while commands start and machines stop, but not for long.
+ * Hot ones may be set up already: each is replaced by one with the setup that its taker wanted, so that the pool has what
+ * callers use.
  */
 
 import { SharedRun } from "../../../base/concurrency/single-flight.ts";
-import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
-import type { MachinePreparer, PreparedMachine, Root } from "./prepared-machine.ts";
+import type { Limits, MachineSetup, NetworkMode } from "../../../core/ports/runtime.ts";
+import { type MachinePreparer, type PreparedMachine, type Root, setUp } from "./prepared-machine.ts";
 
 export interface PoolSize {
   hot: number;
@@ -33,10 +35,18 @@ interface HotRoot extends Root {
 
 type Kind = keyof PoolSize;
 
-/** What to make next; a root for a hot one. */
+/** What to make next; a root for a hot one, and perhaps a setup. */
 interface Missing {
   kind: Kind;
   root?: HotRoot;
+  setup?: MachineSetup | undefined;
+}
+
+/** What the taker of a hot machine wanted. */
+interface Demand {
+  /** of the root */
+  key: string;
+  setup: MachineSetup | undefined;
 }
 
 interface Entry {
@@ -54,6 +64,8 @@ const pauseAfterError = 5000;
 export class Pool {
   readonly #options: PoolOptions;
   readonly #preparedMachines: Record<Kind, Entry[]> = { hot: [], warm: [] };
+  /** of the hot ones that were taken and not replaced yet */
+  readonly #demands: Demand[] = [];
   readonly #filling = new SharedRun<void>();
   #timer: NodeJS.Timeout | undefined;
   /** when it was to begin to fill, in ms since any moment; undefined while it is not to begin later */
@@ -65,11 +77,18 @@ export class Pool {
     this.#options = options;
   }
 
-  /** a booted prepared machine made for exactly this root, if there is one */
-  takeHot(key: string): PreparedMachine | undefined {
+  /** a booted prepared machine made for exactly this root, if there is one: with this setup, or without any */
+  takeHot(key: string, setup?: MachineSetup): PreparedMachine | undefined {
+    const { hot } = this.#preparedMachines;
+    const find = (wanted: string | undefined) =>
+      hot.findIndex((entry) => entry.key === key && entry.prepared.setup === wanted);
+    this.#demands.push({ key, setup });
+    if (this.#demands.length > this.#options.size.hot) this.#demands.shift();
     for (;;) {
-      const at = this.#preparedMachines.hot.findIndex((entry) => entry.key === key);
-      const [entry] = at < 0 ? [] : this.#preparedMachines.hot.splice(at, 1);
+      const same = find(setup?.key);
+      const at = same < 0 ? find(undefined) : same;
+      if (at < 0) this.#giveWay(key);
+      const [entry] = at < 0 ? [] : hot.splice(at, 1);
       if (!entry || this.#options.maker.lives(entry.prepared)) return entry?.prepared;
       // it has just died, and we had not heard of it
       this.#discard(entry.prepared).catch(this.#options.logError);
@@ -168,16 +187,21 @@ export class Pool {
     const stale = this.#preparedMachines.hot.filter((entry) => entry.key !== root?.key);
     this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => entry.key === root?.key);
     for (const { prepared } of stale) await this.#discard(prepared);
-    if (root && this.#preparedMachines.hot.length < size.hot) return { kind: "hot", root };
+    if (root && this.#preparedMachines.hot.length < size.hot) {
+      const demands = this.#demands.splice(0).filter(({ key }) => key === root.key);
+      this.#demands.push(...demands.slice(1));
+      return { kind: "hot", root, setup: demands[0]?.setup };
+    }
     return this.#preparedMachines.warm.length < size.warm ? { kind: "warm" } : undefined;
   }
 
-  async #add({ kind, root }: Missing): Promise<void> {
+  async #add({ kind, root, setup }: Missing): Promise<void> {
     const { maker, network, limits } = this.#options;
     const prepared = await maker.prepare(network, limits, root);
     try {
       if (root) await maker.boot(prepared, root);
       if (root) await prepared.agent?.rehearse(root);
+      await setUp(prepared, setup);
       const entry = { key: root?.key ?? "", prepared };
       this.#preparedMachines[kind].push(entry);
       prepared.agent?.whenGone(() => this.#died(entry));
@@ -185,6 +209,14 @@ export class Pool {
       await this.#discard(prepared);
       throw error;
     }
+  }
+
+  /** discards one with another setup, if all of this root have one, to make room for what was wanted */
+  #giveWay(key: string): void {
+    const { hot } = this.#preparedMachines;
+    const at = hot.findIndex((entry) => entry.key === key);
+    const [entry] = at < 0 ? [] : hot.splice(at, 1);
+    if (entry) this.#discard(entry.prepared).catch(this.#options.logError);
   }
 
   /** removes a prepared machine that has died while it waited */

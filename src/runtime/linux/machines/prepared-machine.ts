@@ -5,8 +5,9 @@
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
 import { makeFolderSync } from "../../../base/files/folders.ts";
-import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
+import type { Limits, MachineSetup, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { HostResource } from "../../../protocols/ledger-line.ts";
+import { filesOver } from "../files/files.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, makeCgroup, removeCgroup, setLimits } from "../host/cgroup.ts";
@@ -38,6 +39,8 @@ export interface PreparedMachine {
   hasVolume: boolean;
   /** there when the prepared machine is booted */
   agent?: Agent;
+  /** key of what its files have been given; unset while they are those of its root */
+  setup?: string;
 }
 
 export interface MachinePreparerOptions {
@@ -218,6 +221,14 @@ export class MachinePreparer {
     this.#slots.add(slot);
     return slot;
   }
+}
+
+/** changes the files of a booted prepared machine, unless they have been changed in this way */
+export async function setUp(prepared: PreparedMachine, setup: MachineSetup | undefined): Promise<void> {
+  const { agent } = prepared;
+  if (!agent || !setup || prepared.setup === setup.key) return;
+  await setup.apply(filesOver(() => agent.files("root")));
+  prepared.setup = setup.key;
 }
 
 /** waits for both; resolves with the value of the first */
