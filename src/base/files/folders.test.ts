@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { smallDisk } from "../../../test/disks/small-disk.ts";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { demand } from "../../../test/runner/needs.ts";
-import { makeFolder, makeFolderSync } from "./folders.ts";
+import { makeFolder, makeFolderSync, parentsOf } from "./folders.ts";
 
 test("a folder is made with those above it, and one that exists is no error", async () => {
   const path = join(await tempDir(), "a/b/c");
@@ -27,4 +27,9 @@ test("the error is the kernel's own, not that the folder is missing", async () =
     expect(() => makeFolderSync(path, 0o700)).toThrow(/^EROFS/);
   }
   expect(() => makeFolderSync(join(disk.directory, "file/below"))).toThrow(/^ENOTDIR/);
+});
+
+test("the folders above a relative path are listed from the top", () => {
+  expect(parentsOf("a/b/c")).toEqual(["a", "a/b"]);
+  expect(parentsOf("a")).toEqual([]);
 });

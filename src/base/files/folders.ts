@@ -22,6 +22,12 @@ export function makeFolderSync(path: string, mode?: number): void {
   }
 }
 
+/** "a", "a/b" of the relative path "a/b/c" */
+export function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === "." ? [] : [...parentsOf(parent), parent];
+}
+
 /** tries again without the search: the first folder that is missing says why it cannot be made */
 function explained(error: unknown, path: string, mode: number | undefined): void {
   if (codeOf(error) !== "ENOENT") throw error;

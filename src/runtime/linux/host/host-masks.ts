@@ -20,8 +20,9 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chmod, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { z } from "zod";
+import { parentsOf } from "../../../base/files/folders.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { closedIn, closedVersion } from "../images/host-view.ts";
 import { localeArchiveFacts, localeArchivePath, makeLocaleArchive } from "../images/locale-archive.ts";
@@ -250,12 +251,6 @@ const indexFile = z.object({
   searchedAt: z.number().optional(),
   newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)),
 });
-
-/** "a", "a/b" of "a/b/c" */
-function parentsOf(path: string): string[] {
-  const parent = dirname(path);
-  return parent === "." ? [] : [...parentsOf(parent), parent];
-}
 
 function isInterrupted(error: unknown): boolean {
   return error instanceof Error && "signal" in error && error.signal === "SIGINT";

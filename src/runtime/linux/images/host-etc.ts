@@ -5,12 +5,23 @@
  *   - lists that programs cannot do without and that packages generate: certificates, the linker's cache, alternatives
  *
  * Files that are not named here do not appear in a sandbox, nor does a secret that is put into /etc later.
+ *
+ * They are a thousand files and links, most of which no sandbox changes. In the volume of each machine they would take 35
+ * blocks. The kernel counts the references to each block of a volume that is copied, so with a thousand machines a boot
+ * would change as many blocks of these counts, and the end of a machine as many again. So they are in a layer below the
+ * volumes where they can be, and the volumes take a few blocks. They are also in memory once.
  */
 
 import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join, posix } from "node:path";
+import { parentsOf } from "../../../base/files/folders.ts";
+import type { Claim } from "../layers/claims.ts";
+import type { LayerInfo } from "../layers/layer-record.ts";
+import type { LayerStore } from "../layers/layers.ts";
 import { withCertificates } from "./java-store.ts";
+import type { LayerWriter } from "./layer-writer.ts";
+import { TreeWriter } from "./tree-writer.ts";
 
 /** A file or symlink, by its path below /etc. */
 export type HostEtcEntry = { path: string; content: Buffer; mode: number } | { path: string; target: string };
@@ -25,6 +36,40 @@ export async function hostEtc(root: string): Promise<HostEtcEntry[]> {
   ];
   const byPath = new Map(found.map((entry) => [entry.path, entry]));
   return [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** the folder of the entries inside a shared layer; the layer above it shows them at /etc */
+export const sharedEtcFolder = "/sandkeep-etc";
+
+/** a layer with these entries, below the volumes of all machines */
+export function sharedEtcLayer(layers: LayerStore, claim: Claim, entries: HostEtcEntry[]): Promise<LayerInfo> {
+  return layers.share(claim, `host-etc-${digestOf(entries).slice(0, 32)}`, (folder) =>
+    writeHostEtc(new TreeWriter(folder), entries, sharedEtcFolder),
+  );
+}
+
+/** a digest of everything that is written for them */
+export function digestOf(entries: HostEtcEntry[]): string {
+  const hash = createHash("sha256");
+  for (const entry of entries) {
+    hash.update(JSON.stringify([entry.path, "content" in entry ? [entry.mode, entry.content.length] : entry.target]));
+    if ("content" in entry) hash.update(entry.content);
+  }
+  return hash.digest("hex");
+}
+
+export async function writeHostEtc(
+  writer: LayerWriter | TreeWriter,
+  entries: HostEtcEntry[],
+  folder: string,
+): Promise<void> {
+  const directories = new Set(entries.flatMap(({ path }) => parentsOf(path)));
+  for (const path of ["", ...directories]) await writer.directory(posix.join(folder, path));
+  for (const entry of entries) {
+    const path = posix.join(folder, entry.path);
+    if ("target" in entry) await writer.symlink(entry.target, path);
+    else await writer.file(path, entry.content, { mode: entry.mode });
+  }
 }
 
 /** settings of packages that a sandbox has no use for, or that we write ourselves */

@@ -2,6 +2,8 @@
  * The image "host": a read-only view of the host's own userland that needs no download. Its layers, topmost first:
  *
  *   host        everything we write: /etc, homes, mount points, and a skeleton of /usr
+ *   host-etc    what it takes from the host's own /etc, see host-etc.ts; in the topmost layer if the store cannot share
+ *               layers between machines
  *   node        see node-runtime.ts; the topmost layer if the store cannot share layers between machines
  *   host-usr    the host's /usr itself
  *   host-dpkg   the host's /var/lib/dpkg itself, where there is one
@@ -24,7 +26,15 @@ import { withBase } from "../layers/bases.ts";
 import type { Claim } from "../layers/claims.ts";
 import type { LayerStore } from "../layers/layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
-import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
+import {
+  digestOf,
+  type HostEtcEntry,
+  hostEtc,
+  sharedEtcFolder,
+  sharedEtcLayer,
+  withRoots,
+  writeHostEtc,
+} from "./host-etc.ts";
 import { shownInDpkg, shownInUsr } from "./host-view.ts";
 import { hostImage, type ImageRecord, type ImageStore } from "./images.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
@@ -60,7 +70,7 @@ export async function ensureHostImage(
   options: HostImageOptions,
 ): Promise<ImageRecord> {
   const { conventions, root = "/", node = ownNode(), roots = [] } = options;
-  const host = await readHost({ conventions, root, node, roots, sharesNode: layers.canShare });
+  const host = await readHost({ conventions, root, node, roots, isShared: layers.canShare });
   const there = await images.get(hostImage);
   if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) {
     return withBase({ layers, images }, there);
@@ -109,8 +119,8 @@ interface Host {
   pythons: string[];
   etc: HostEtcEntry[];
   roots: readonly string[];
-  /** whether Node is in a lower layer that all machines share */
-  sharesNode: boolean;
+  /** whether Node and the entries of `etc` are in lower layers that all machines share */
+  isShared: boolean;
   own: ReturnType<typeof etcFiles>;
   fingerprint: string;
 }
@@ -120,8 +130,8 @@ async function readHost({
   root,
   node,
   roots,
-  sharesNode,
-}: Pick<Host, "conventions" | "root" | "roots" | "sharesNode"> & { node: NodeRuntime }): Promise<Host> {
+  isShared,
+}: Pick<Host, "conventions" | "root" | "roots" | "isShared"> & { node: NodeRuntime }): Promise<Host> {
   await checkMerged(root);
   const usrNames = await directories(join(root, "usr"));
   const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
@@ -137,14 +147,14 @@ async function readHost({
       ...new Set([
         ...(await readdir(join(root, "usr"))),
         ...(dpkg ? [...dpkgNames, ...dpkgPassing] : []),
-        ...(sharesNode ? [sharedNodeFolder.slice(1)] : []),
+        ...(isShared ? [sharedNodeFolder.slice(1), sharedEtcFolder.slice(1)] : []),
       ]),
     ].sort(),
     dpkg,
     pythons: (await directories(join(root, "usr/lib"))).filter((name) => /^python3\.\d+$/.test(name)).sort(),
     etc: withRoots(await hostEtc(root), roots),
     roots,
-    sharesNode,
+    isShared,
     own: etcFiles(path, parseOsRelease(release), conventions),
   };
   return { ...host, fingerprint: await fingerprintOf(host, node) };
@@ -170,15 +180,12 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
   hash.update(JSON.stringify([etcVersion, layoutVersion, nodeLayerId(node), host.root, host.path, programs]));
   hash.update(host.roots.join());
   hash.update(JSON.stringify([host.usr, host.hidden, host.pythons, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
-  for (const entry of host.etc) {
-    hash.update(entry.path);
-    hash.update("content" in entry ? entry.content : entry.target);
-  }
+  hash.update(digestOf(host.etc));
   return hash.digest("hex").slice(0, 32);
 }
 
 /** raise this when the files outside of /etc change */
-const layoutVersion = 3;
+const layoutVersion = 4;
 
 async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
   const id = `host-${host.fingerprint}`;
@@ -190,8 +197,13 @@ async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: No
       return id;
     }));
   const usr = await layers.addPath(claim, pathId("host-usr", host.root), join(host.root, "usr"));
-  const chain = host.sharesNode
-    ? [own.id, (await sharedNodeLayer(layers, claim, node)).id, usr.id]
+  const chain = host.isShared
+    ? [
+        own.id,
+        (await sharedEtcLayer(layers, claim, host.etc)).id,
+        (await sharedNodeLayer(layers, claim, node)).id,
+        usr.id,
+      ]
     : [(await nodeLayer({ layers, claim, conventions: host.conventions }, node)).id, own.id, usr.id];
   if (!host.dpkg) return chain;
   const dpkg = await layers.addPath(claim, pathId("host-dpkg", host.root), join(host.root, "var/lib/dpkg"));
@@ -205,7 +217,7 @@ function pathId(name: string, root: string): string {
 
 async function writeHost(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
   await writeUsr(writer, host, node);
-  if (host.sharesNode) await writeNode(writer, host.conventions, node);
+  if (host.isShared) await writeNode(writer, host.conventions, node);
   await writePython(writer, host);
   await writePrograms(writer, host);
   await writeEtc(writer, host);
@@ -264,10 +276,8 @@ async function writePrograms(writer: LayerWriter, host: Host): Promise<void> {
 
 async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {
   await writer.directory("/etc");
-  for (const entry of host.etc) {
-    if ("target" in entry) await writer.symlink(entry.target, `/etc/${entry.path}`);
-    else await writer.file(`/etc/${entry.path}`, entry.content, { mode: entry.mode });
-  }
+  if (host.isShared) await writer.redirect("/etc", sharedEtcFolder);
+  else await writeHostEtc(writer, host.etc, "/etc");
   // After the host's files, so that ours win where both exist.
   for (const [path, { text, mode = 0o644, gid = 0 }] of Object.entries(host.own)) {
     await writer.file(`/etc/${path}`, text, { mode, owner: { uid: 0, gid } });
@@ -327,7 +337,8 @@ async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
 /** hides the names at the top of the lower layers, and their content below names that are ours */
 async function hideTop(writer: LayerWriter, host: Host): Promise<void> {
   const directories = [...ownDirectories, host.conventions.folder, "/workspace"];
-  for (const path of directories) await writer.opaque(path);
+  const shown = host.isShared ? ["/etc"] : [];
+  for (const path of directories.filter((path) => !shown.includes(path))) await writer.opaque(path);
   const ours = new Set([
     ...directories.map((path) => path.slice(1)),
     ...linked.filter((name) => host.usr.includes(name)),

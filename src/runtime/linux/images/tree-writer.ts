@@ -22,7 +22,11 @@ export class TreeWriter {
     await this.#own(path, { mode, owner });
   }
 
-  async file(path: string, content: string, { mode = 0o644, owner = root }: EntryOptions = {}): Promise<void> {
+  async file(
+    path: string,
+    content: string | Uint8Array,
+    { mode = 0o644, owner = root }: EntryOptions = {},
+  ): Promise<void> {
     await this.#remove(path);
     await writeFile(this.#at(path), content);
     await this.#own(path, { mode, owner });
