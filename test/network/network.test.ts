@@ -331,15 +331,30 @@ attempt("name", lambda: socket.gethostbyname("web.test"))
   });
 });
 
-test("a setting of the kernel that cannot be written is named", async () => {
+/** what a probe says to "add machine" where /proc/sys is read-only */
+async function addWithReadOnlySettings(...namespaces: string[]): Promise<{ said: string; errors: string }> {
   const binary = await buildProbe(await tempDir(undo));
   const readOnly = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"';
-  const command = ["--mount", "sh", "-c", readOnly, "sh", binary, "/bin/sleep", "1000"];
-  const child = spawn("unshare", command, { stdio: ["pipe", "ignore", "pipe"] });
+  const command = [...namespaces, "--mount", "sh", "-c", readOnly, "sh", binary, "/bin/sleep", "1000"];
+  const child = spawn("unshare", command, { stdio: "pipe" });
   undo.defer(() => ended(child));
   child.stdin.end("add machine\n");
-  const said = await text(child.stderr);
-  expect(said).toMatch(/^Cannot set "\/proc\/sys\/net\/\w+\/\w+" to \d+: Read-only file system\nCannot prepare: /);
+  const [said, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { said, errors };
+}
+
+test("settings of the kernel are written also where a container has them read-only", async () => {
+  const { said, errors } = await addWithReadOnlySettings();
+  expect(errors).toBe("");
+  expect(said).toMatch(/^added \d+/m);
+});
+
+test("a setting of the kernel that cannot be written is named", async () => {
+  // In this user namespace nobody may mount a /proc of its own.
+  const { errors } = await addWithReadOnlySettings("--user", "--map-root-user");
+  expect(errors).toMatch(
+    /^Cannot set "\w+\/\w+" below \/proc\/sys\/net to \d+: Read-only file system\nCannot prepare: /,
+  );
 });
 
 const otherProtocols = `
