@@ -53,6 +53,13 @@ test("the failed files are listed for a program that runs them again, unless som
   expect((await runOf(failingOutside)).failedFiles).toBeUndefined();
 });
 
+test("a program that a signal ended is reported with the signal", async () => {
+  const killing = 'await promisify(execFile)("sh", ["-c", "kill -9 $$"]);';
+  const imports = 'import { execFile } from "node:child_process";\nimport { promisify } from "node:util";\n';
+  const run = await runOf(`${imports}test("runs it", async () => { ${killing} });\n`);
+  expect(run.lines.slice(-2)).toEqual(["FAIL own.test.ts: runs it: ended by SIGKILL", "0 passed, 1 failed"]);
+});
+
 interface Run {
   status: number | null;
   lines: string[];

@@ -26,6 +26,7 @@ export class ClosingLine implements Reporter {
       skipped: skipped.length - unexcused.length,
     };
     const lines = [
+      ...inState("failed").flatMap(killedPrograms),
       ...unexcused.filter((test) => test.module.state() !== "failed").map(complaint),
       ...excuseLines(skipped.map(reasonOf)),
       closingLine(count),
@@ -49,6 +50,12 @@ export interface Count {
 
 export function closingLine({ passed, failed, skipped }: Count): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+}
+
+/** A line for each program that a signal ended, because the message of execFile() says nothing about that. */
+function killedPrograms(test: TestCase): string[] {
+  const signals = (test.result().errors ?? []).flatMap(({ signal }) => (typeof signal === "string" ? [signal] : []));
+  return signals.map((signal) => `FAIL ${test.module.relativeModuleId}: ${test.fullName}: ended by ${signal}`);
 }
 
 /** the number of skipped tests for each valid reason */

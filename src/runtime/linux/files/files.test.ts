@@ -35,7 +35,7 @@ async function smallDisk(): Promise<string> {
   const directory = await tempDir();
   await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
   // The guest answers before it has closed the file, so the disk may still be busy when the test ends.
-  const unmount = () => run("umount", [directory]);
+  const unmount = () => run("umount", ["--lazy", directory]);
   onTestFinished(async () => void (await eventually("the disk is unmounted", unmount)));
   return directory;
 }
