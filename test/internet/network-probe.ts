@@ -30,7 +30,7 @@ const resolvConf = "nameserver 198.18.0.1\n";
 const sources = [
   "test/net_probe",
   "launcher/netd_client",
-  ...["net", "nft", "netlink", "nflog", "packet", "diag"].map((name) => `network/${name}`),
+  ...["net", "settings", "nft", "netlink", "nflog", "packet", "diag"].map((name) => `network/${name}`),
   ...["netd", "netd_order", "netd_process", "flows", "refusals", "holder_client"].map((name) => `netd/${name}`),
   ...["egress", "egress_filter", "egress_root", "keeper"].map((name) => `egress/${name}`),
   ...["connection", "wire", "hex", "ids", "loop"].map((name) => `shared/${name}`),
