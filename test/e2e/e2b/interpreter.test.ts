@@ -147,6 +147,8 @@ test.for([
   ["javascript", "let kept = 1", "await new Promise(() => {})", "console.log(kept)"],
   ["javascript", "let kept = 1", "new Promise(() => {})", "console.log(kept)"],
   ["bash", "kept=1", "while :; do sleep 0.05; done", "echo $kept"],
+  // The first interrupt comes to a program that ignores it.
+  ["bash", "kept=1", "bash -c 'trap \"\" INT; sleep 1'; while :; do sleep 0.05; done", "echo $kept"],
 ] as const)("%s code that takes too long is interrupted, and its context stays", async ([language, set, loop, get]) => {
   await sandbox().runCode(set, { language });
   await expect(sandbox().runCode(loop, { language, timeoutMs: 300 })).rejects.toMatchObject({ name: "TimeoutError" });

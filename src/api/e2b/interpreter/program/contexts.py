@@ -58,12 +58,15 @@ class Context:
             messages.put_nowait(None)
 
     async def _interrupt(self, running):
-        self.kernel.interrupt()
-        done, _ = await asyncio.wait({running}, timeout=INTERRUPT_PATIENCE)
-        if not done:
-            running.cancel()
-            await asyncio.wait({running})
-            await self.kernel.stop()
+        attempts = self.kernel.interrupt_attempts
+        for _ in range(attempts):
+            self.kernel.interrupt()
+            done, _ = await asyncio.wait({running}, timeout=INTERRUPT_PATIENCE / attempts)
+            if done:
+                return
+        running.cancel()
+        await asyncio.wait({running})
+        await self.kernel.stop()
 
     async def restart(self):
         await self.kernel.stop()

@@ -57,6 +57,8 @@ class InstalledKernel:
 
 
 class JupyterKernel:
+    interrupt_attempts = 1
+
     def __init__(self, begin, cwd, folder, sets_environment=False):
         """`begin` starts the process, with a connection file and a directory."""
         self.cwd = cwd

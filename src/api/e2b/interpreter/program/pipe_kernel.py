@@ -21,6 +21,7 @@ class PipeKernel:
     """Base of both: subclasses know the program, and the form of requests and replies."""
 
     sets_environment = True
+    interrupt_attempts = 1
 
     def __init__(self, cwd, folder):
         self.cwd = cwd
@@ -180,7 +181,14 @@ class JavaScriptKernel(PipeKernel):
 
 
 class BashKernel(PipeKernel):
-    """A shell whose standard input is the requests: lines that source files with the code. A reply is the exit status."""
+    """
+    A shell whose standard input is the requests: lines that source files with the code. The replies are a word once the code
+    has ended, and then its exit status.
+    """
+
+    # The shell drops what it runs only if the program that it waits for ends by the signal. A program that has just been
+    # forked, and is not executed yet, loses it.
+    interrupt_attempts = 10
 
     def argv(self):
         # Interactive, because such a shell drops what it runs at an interrupt, and then reads its next line.
@@ -203,12 +211,22 @@ class BashKernel(PipeKernel):
         for suffix, lines in (("", [*before, code]), (".after", [f"rm -f {self._cell} {self._cell}.after", *after])):
             with open(self._cell + suffix, "w") as out:
                 out.write("\n".join(lines) + "\n")
+        self._runs_code = True
         # Two lines: after an interrupt of the first, the second has its status.
-        return f". {self._cell} </dev/null 4>&-\n_sandkeep_status=$?; . {self._cell}.after; echo $_sandkeep_status >&4"
+        after = f"_sandkeep_status=$?; echo ended >&4; . {self._cell}.after; echo $_sandkeep_status >&4"
+        return f". {self._cell} </dev/null 4>&-\n{after}"
 
     def reply(self, line):
+        if line == "ended":
+            self._runs_code = False
+            return []
         status = int(line)
         return [*([] if status == 0 else [bash_error(status)]), ("end", {})]
+
+    def interrupt(self):
+        # One that came later would keep the shell from its reply.
+        if self._runs_code:
+            super().interrupt()
 
     def exited(self, status):
         return [bash_error(status if status >= 0 else 128 - status)] if status != 0 else []
