@@ -1,6 +1,6 @@
 /**
  * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning-sqlite|pruning-postgres|http|transfers|cli|
- * e2b|pause|egress|expiry|web …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It
+ * e2b|pause|egress|events|expiry|web …]`: measures the promises of SPECIFICATION.md on this machine, beside comparable tools. It
  * asserts nothing, and prints by how much a goal is missed.
  */
 
@@ -14,6 +14,7 @@ import { benchCli } from "./cli.ts";
 import { benchDensity } from "./density.ts";
 import { benchE2b } from "./e2b.ts";
 import { benchEgress } from "./egress/egress.ts";
+import { benchEvents } from "./events.ts";
 import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
 import { benchImages } from "./images.ts";
@@ -49,7 +50,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
     return benchImages(undo, runtime, join(directory, "store"));
   },
   async density(undo) {
-    return benchDensity(await withRuntime(undo, { pool: noPool }), 2000);
+    return benchDensity(await withRuntime(undo, { pool: noPool }), 10_000);
   },
   store: (undo) => benchStore(undo, 1_000_000),
   lists: (undo) => benchLists(undo, 1_000_000),
@@ -61,6 +62,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   e2b: (undo) => benchE2b(undo),
   pause: (undo) => benchPauses(undo),
   egress: (undo) => benchEgress(undo),
+  events: (undo) => benchEvents(undo, 1_000_000),
   expiry: (undo) => benchExpiry(undo, { all: 10_000, live: 1000 }),
   async web(undo) {
     // It has code for pages, which is checked with the types of browsers (tsconfig.web.json), so it is not imported above.
