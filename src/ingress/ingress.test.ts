@@ -260,7 +260,7 @@ test.each([
 test("a client that stops in the middle of its body is cut off, one whose sandbox is slow is not", async () => {
   const slow = Promise.withResolvers<void>();
   const { port } = await serving({
-    pause: 1000,
+    pause: 3000,
     app: async (req, res) => {
       if (req.url === "/slow") await slow.promise;
       res.end(String((await text(req).catch(() => "")).length));
@@ -274,7 +274,7 @@ test("a client that stops in the middle of its body is cut off, one whose sandbo
   const large = request({ port, path: "/slow", method: "POST", headers: { host } });
   large.end("x".repeat(30 << 20));
   // Longer than a client may pause: it is the sandbox that does.
-  await pause(2500);
+  await pause(7500);
   slow.resolve();
   expect(await read(large)).toMatchObject({ status: 200, body: String(30 << 20) });
 });

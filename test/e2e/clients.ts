@@ -118,6 +118,23 @@ export function accessTo(daemon: TestDaemon): Credentials & { fetch: typeof fetc
   return { ...credentials(daemon), fetch: fetchTo(daemon) };
 }
 
+/**
+ * A sandbox with the file "kept", which was written while its first session ran, and when that ends, in ms since 1970. A
+ * session has little time, so that a test can wait for its end; if a busy host needs longer, the next one has more.
+ */
+export async function writtenInTime(make: (timeout: number) => Promise<AnySandbox>) {
+  for (let timeout = 2000; ; timeout *= 4) {
+    const sandbox = await make(timeout);
+    const { sessionId, startedAt } = sandbox.currentSession();
+    const isWritten = await sandbox.writeFiles([{ path: "kept", content: "kept" }]).then(
+      () => sandbox.currentSession().sessionId === sessionId,
+      () => false,
+    );
+    if (isWritten || timeout > 60_000) return { sandbox, sessionId, endsAt: (startedAt?.getTime() ?? 0) + timeout };
+    await sandbox.delete();
+  }
+}
+
 export type Policy = NonNullable<NonNullable<Parameters<Sdk["Sandbox"]["create"]>[0]>["networkPolicy"]>;
 
 export function createUnder(daemon: TestDaemon, networkPolicy: Policy, persistent: boolean): Promise<AnySandbox> {

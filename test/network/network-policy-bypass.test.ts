@@ -24,7 +24,7 @@ def question(name, type, options=b"", flags=0x0100, count=1):
     labels = b"".join(bytes([len(l)]) + l.encode() for l in name.split(".")) + b"\\0"
     opt = b"\\0" + struct.pack("!HHIH", 41, 1232, 0, len(options)) + options
     return struct.pack("!HHHHHH", 7, flags, count, 0, 0, 1) + (labels + struct.pack("!HH", type, 1)) * count + opt
-def ask(name, type, options=b"", flags=0x0100, count=1, timeout=3):
+def ask(name, type, options=b"", flags=0x0100, count=1, timeout=60):
     s = udp("198.18.0.1", 53, timeout); s.send(question(name, type, options, flags, count)); a = s.recv(65536)
     return f"rcode {a[3] & 15}, {struct.unpack('!H', a[6:8])[0]} answers"
 def ask_tcp(name, type):

@@ -63,7 +63,8 @@ test("a launcher that lives and does not answer is replaced, and requests are an
   const launcher = await Launcher.open({
     ...options,
     orphans: () => [],
-    patience: 1000,
+    // Its successor must answer within that.
+    patience: 5000,
     died: (sentence) => void said.push(sentence),
   });
   undo.defer(() => launcher.shutdown());
@@ -99,19 +100,19 @@ test("a helper of the launcher that is stopped is given up, and the next one ans
   await using undo = new AsyncDisposableStack();
   const [runDir, folder] = [await tempDir(undo), await tempDir(undo)];
   const options = { run: runDir, binary: guestBinary, egress: ["/bin/sleep", "infinity"], env: {}, orphans: () => [] };
-  const launcher = await Launcher.open({ ...options, patience: 100 });
+  const launcher = await Launcher.open({ ...options, patience: 1000 });
   undo.defer(() => launcher.shutdown());
   // It waits for the other end of a pipe, as it would wait for a disk that hangs.
   await promisify(execFile)("mkfifo", [join(folder, "fifo")]);
   await expect(launcher.sync(join(folder, "fifo"))).rejects.toMatchObject({
     code: "unavailable",
-    message: "Cannot finish the request: the launcher's helper has not answered for 1.5 s",
+    message: "Cannot finish the request: the launcher's helper has not answered for 15 s",
   });
   await launcher.sync(folder);
   const socket = join(runDir, "launch.sock");
-  const session = await openFiles(socket, "the launcher", Type.filesAt, folder, undefined, 500);
+  const session = await openFiles(socket, "the launcher", Type.filesAt, folder, undefined, 5000);
   for (const pid of helpersOf(launcher.pid)) process.kill(pid, "SIGSTOP");
-  await expect(session.stat("/")).rejects.toThrow("the launcher's helper has not answered for 0.5 s");
+  await expect(session.stat("/")).rejects.toThrow("the launcher's helper has not answered for 5 s");
   for (const pid of helpersOf(launcher.pid)) process.kill(pid, "SIGCONT");
   await writeFile(join(folder, "fifo"), "");
   await eventually("the helpers have ended", () => helpersOf(launcher.pid).length === 0);

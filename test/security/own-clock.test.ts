@@ -14,29 +14,43 @@ const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 let host: TestRuntime;
 let machine: Machine;
-/** time of the request for the machine, in seconds since 1970 */
+/** times of the request for the machine and of its answer, in seconds since 1970 */
 let asked: number;
+let booted: number;
 
 beforeAll(async () => {
   host = await withRuntime(undo);
   asked = Date.now() / 1000;
   machine = await host.boot();
+  booted = now();
 });
 
-const age = () => Date.now() / 1000 - asked;
+const now = () => Date.now() / 1000;
+/** the most that a clock of the machine may say */
+const age = () => now() - asked;
 
-/** every source of the seconds since boot, with a program for each; the last is what `ps` shows for PID 1 */
+/** every source of the seconds since boot, each read once; the last is what `ps` shows for PID 1 */
 const clocks = `
 import ctypes, time, os
 info = (ctypes.c_long * 64)()
 ctypes.CDLL(None).sysinfo(info)
 since = lambda at: time.time() - at
 btime = [int(line.split()[1]) for line in open("/proc/stat") if line.startswith("btime")][0]
-print(float(open("/proc/uptime").read().split()[0]), info[0], time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME), since(btime),
-  os.popen("ps -o etimes= -p 1").read().strip())
+first = time.monotonic()
+print(first, float(open("/proc/uptime").read().split()[0]), info[0], time.clock_gettime(time.CLOCK_BOOTTIME), since(btime),
+  os.popen("ps -o etimes= -p 1").read().strip(), time.monotonic())
 `;
-const inside = async (where: Machine, user: User) =>
-  (await shell(where, user, `python3 -c '${clocks}'`)).trim().split(" ").map(Number);
+/** what they say, in seconds; they agree, however long reading them takes: some count whole seconds */
+const inside = async (where: Machine, user: User) => {
+  const said = (await shell(where, user, `python3 -c '${clocks}'`)).trim().split(" ").map(Number);
+  expect(said).toHaveLength(7);
+  const [first = 0, last = 0] = [said.at(0), said.at(-1)];
+  for (const seconds of said) {
+    expect(seconds).toBeGreaterThan(first - 2);
+    expect(seconds).toBeLessThan(last + 2);
+  }
+  return said;
+};
 
 const timeNamespace = async (user: User, terminal: boolean) =>
   (
@@ -49,29 +63,33 @@ describe("with a clock of its own", () => {
   describe.each(users)("to %s inside", (user) => {
     test("every clock counts from the start of the sandbox", async () => {
       const said = await inside(machine, user);
-      const now = age();
-      expect(said).toHaveLength(6);
+      const most = age();
       for (const seconds of said) {
         expect(seconds).toBeGreaterThanOrEqual(0);
         // btime and sysinfo() are whole seconds
-        expect(seconds).toBeLessThan(now + 1);
+        expect(seconds).toBeLessThan(most + 1);
       }
-      expect(Math.max(...said) - Math.min(...said)).toBeLessThan(2);
       expect(Number(await shell(machine, user, "node -p 'os.uptime()'"))).toBeLessThan(age() + 0.01);
       const since = Number(await shell(machine, user, 'date +%s -d "$(uptime -s)"'));
-      expect(Math.abs(since - asked)).toBeLessThan(3);
+      expect(since).toBeGreaterThan(asked - 2);
+      expect(since).toBeLessThan(booted + 2);
     });
 
     test("ps shows when a process was started, and for how long it has run", async () => {
-      const sleeping = await begin(machine, user, ["sh", "-c", "echo $$; exec sleep 60"]);
-      const started = Date.now() / 1000;
+      const before = now();
+      const sleeping = await begin(machine, user, ["sh", "-c", "echo $$; exec sleep 1000"]);
       const pid = (await firstLine(sleeping)).trim();
+      const after = now();
       await new Promise((resolve) => setTimeout(resolve, 1500));
+      const least = now() - after;
       const [etimes = "", ...lstart] = (await shell(machine, user, `ps -o etimes=,lstart= -p ${pid}`))
         .trim()
         .split(/ +/);
-      expect(Math.abs(Number(etimes) - (Date.now() / 1000 - started))).toBeLessThan(2);
-      expect(Math.abs(Date.parse(`${lstart.join(" ")} UTC`) / 1000 - started)).toBeLessThan(2.5);
+      expect(Number(etimes)).toBeGreaterThan(least - 2);
+      expect(Number(etimes)).toBeLessThan(now() - before + 2);
+      const started = Date.parse(`${lstart.join(" ")} UTC`) / 1000;
+      expect(started).toBeGreaterThan(before - 2.5);
+      expect(started).toBeLessThan(after + 2.5);
       await sleeping.signal(9);
     });
 
@@ -97,7 +115,8 @@ print(time.time() - begin)
 `;
       const took = Number(await shell(machine, user, `python3 -c '${waits}'; timeout 0.2 sleep 60 || true`));
       expect(took).toBeGreaterThan(0.59);
-      expect(took).toBeLessThan(10);
+      // One that is set by another clock fires at once, or after the hours that the host runs.
+      expect(took).toBeLessThan(60);
     });
 
     test("the clock cannot be moved", async () => {
@@ -115,9 +134,10 @@ print(time.time() - begin)
     const runtime = await host.reopen();
     machine = runtime.machine(machine.id) ?? machine;
     expect(await timeNamespace("1000", false)).toBe(before);
+    const least = now() - booted;
     const said = await inside(machine, "1000");
     expect(Math.max(...said)).toBeLessThan(age() + 1);
-    expect(Math.min(...said)).toBeGreaterThan(age() - 5);
+    expect(Math.min(...said)).toBeGreaterThan(least - 2);
   });
 
   test("the time limit of a command is kept", async () => {
@@ -127,13 +147,12 @@ print(time.time() - begin)
 
   test("a machine from the pool has a clock that agrees with its own processes", async () => {
     await using stack = new AsyncDisposableStack();
-    const began = Date.now() / 1000;
+    const began = now();
     const pooled = await withRuntime(stack, { pool: { hot: 1, warm: 1 } });
     await pooled.runtime.ready();
     const said = await inside(await pooled.boot(), "1000");
-    expect(Math.max(...said)).toBeLessThan(Date.now() / 1000 - began + 1);
-    expect(Math.max(...said) - Math.min(...said)).toBeLessThan(2);
-  }, 60_000);
+    expect(Math.max(...said)).toBeLessThan(now() - began + 1);
+  });
 });
 
 test("the boot id is the same while the sandbox runs, and differs in the next session", async () => {
@@ -163,18 +182,21 @@ os.execv("${guest}", ["${guest}"] + sys.argv[1:])
 test.each([
   ["that has no time namespaces", constants.errno.EINVAL],
   ["that may make no more of them", constants.errno.ENOSPC],
-])(
-  "on a kernel %s the clock is the host's, and ps agrees with it",
-  async (_, errno) => {
-    await using stack = new AsyncDisposableStack();
-    const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
-    stack.defer(() => rm(folder, { recursive: true, force: true }));
-    const guest = join(folder, "guest");
-    await writeFile(guest, withoutNamespaces(guestBinary, errno), { mode: 0o755 });
-    const without = await withRuntime(stack, { guest });
-    const said = await inside(await without.boot(), "1000");
-    for (const seconds of said.slice(0, 5)) expect(Math.abs(seconds - uptime())).toBeLessThan(5);
-    expect(said[5]).toBeLessThan(60);
-  },
-  60_000,
-);
+])("on a kernel %s the clock is the host's, and ps agrees with it", async (_, errno) => {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const guest = join(folder, "guest");
+  await writeFile(guest, withoutNamespaces(guestBinary, errno), { mode: 0o755 });
+  const without = await withRuntime(stack, { guest });
+  const asked = now();
+  const plain = await without.boot();
+  const least = uptime();
+  const output = (await shell(plain, "1000", `python3 -c '${clocks}'`)).trim().split(" ").map(Number);
+  const [age] = output.splice(5, 1);
+  for (const seconds of output) {
+    expect(seconds).toBeGreaterThan(least - 2);
+    expect(seconds).toBeLessThan(uptime() + 2);
+  }
+  expect(age).toBeLessThan(now() - asked + 2);
+});

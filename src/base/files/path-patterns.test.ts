@@ -50,9 +50,9 @@ test("paths that would take too long are refused", () => {
 
 test("a hostile pattern takes no longer than its length times that of the path", () => {
   const pattern = namePattern(`${"**/*a".repeat(60)}b`);
-  const begin = performance.now();
+  const begin = process.cpuUsage();
   expect(pattern("aa".repeat(2000))).toBe(false);
-  expect(performance.now() - begin).toBeLessThan(5000);
+  expect(process.cpuUsage(begin).user / 1000).toBeLessThan(5000);
 });
 
 test("rules that match a directory above cost something for each path below it", () => {

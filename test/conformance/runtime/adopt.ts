@@ -1,8 +1,9 @@
 /** Opening a runtime again: it finds machines, their commands and their output unchanged. */
 
+import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Machine } from "../../../src/core/ports/runtime.ts";
-import { bootFor, expectReconciled, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
+import { bootFor, expectReconciled, firstProcessOf, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { gather, run, sh, start, until } from "./run.ts";
 
 export function adoptSuite(host: () => RuntimeHost): void {
@@ -68,11 +69,14 @@ export function adoptSuite(host: () => RuntimeHost): void {
       const command = await start(machine, [
         "sh",
         "-c",
-        "echo a; while [ ! -e /go ]; do sleep 0.02; done; echo b >&2; exit 9",
+        "echo a; while [ ! -s /go ]; do sleep 0.02; done; echo b >&2; exit 9",
       ]);
       await until(command.output(), "a");
-      const pending = expect(command.exited).rejects.toMatchObject({ code: "gone" });
-      await sh(machine, "(sleep 1; touch /go) >/dev/null 2>&1 &");
+      await sh(machine, "touch /go");
+      const go = `/proc/${firstProcessOf(host(), machine.id)}/root/go`;
+      // The runtime has been closed then, and the next one is not open yet.
+      const closed = command.exited.finally(() => writeFileSync(go, "now", { flag: "r+" }));
+      const pending = expect(closed).rejects.toMatchObject({ code: "gone" });
       await host().reopen();
       await pending;
       const found = again(host(), machine).process(command.id);

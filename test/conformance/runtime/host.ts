@@ -29,6 +29,13 @@ export async function dismiss(host: RuntimeHost, machineId: string): Promise<voi
   await host.runtime.forget(machineId);
 }
 
+/** the process of the host that is the first of this machine */
+export function firstProcessOf({ runtime }: RuntimeHost, machineId: string): number {
+  const { firstProcess } = runtime as typeof runtime & { firstProcess?(id: string): number };
+  if (!firstProcess) throw new Error("This runtime does not say which process is the first of a machine");
+  return firstProcess.call(runtime, machineId);
+}
+
 /** checks that the ledger and the host agree after all tests of a suite, including failed ones */
 export function provesNothingIsLeft(host: () => RuntimeHost): void {
   afterAll(() => expectReconciled(host()));

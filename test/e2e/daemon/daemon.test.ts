@@ -7,14 +7,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile, startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root } from "../../harness/harness.ts";
 import { expectNothingLeft } from "../../harness/linux-host.ts";
 import { sandkeepCommand } from "../../harness/package.ts";
 import { startPostgres } from "../../harness/postgres.ts";
-import { credentials, fetchTo, pauseTagged, raw, sdks } from "../clients.ts";
+import { credentials, fetchTo, pauseTagged, raw, sdks, writtenInTime } from "../clients.ts";
 import { attachedTo } from "../sandkeep/terminal.ts";
 
 const daemon = daemonOfFile();
@@ -91,16 +90,15 @@ test("sandboxes keep running while the daemon is down, and the next daemon finds
 });
 
 test("a session whose time ends while the daemon is down is stopped with its files at the next start", async () => {
-  const sandbox = await Sandbox.create({ ...auth(), timeout: 2000 });
-  await sandbox.writeFiles([{ path: "kept", content: "kept" }]);
-  await daemon().stop();
-  await pause(2100);
+  const { sandbox, sessionId, endsAt } = await writtenInTime((timeout) => Sandbox.create({ ...auth(), timeout }));
+  await daemon().kill9();
+  await eventually("its time is over", () => Date.now() > endsAt);
   await daemon().start();
   const ended = await eventually("the session has ended", async () => {
     const [session] = (await sandbox.listSessions()).sessions;
     return session?.status === "stopped" && session;
   });
-  expect(ended.id).toBe(sandbox.currentSession().sessionId);
+  expect(ended.id).toBe(sessionId);
   expect(String(await sandbox.readFileToBuffer({ path: "kept" }))).toBe("kept");
   await sandbox.delete();
 });

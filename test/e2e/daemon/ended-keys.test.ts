@@ -9,15 +9,19 @@ import { raw } from "../clients.ts";
 
 const daemon = daemonOfFile();
 
+/** how long it took to open everything the last time, in ms */
+let opening = 1000;
+
 test.each(["deleted", "expired"])("what a key has opened ends when the key is %s", async (how) => {
-  const life = how === "expired" ? { expiresAt: Date.now() + 8000 } : {};
-  const { json } = await raw(daemon(), "POST", "/sandkeep/v1/keys", { body: { name: how, ...life } });
-  const { secret, key } = { secret: json.secret as string, key: json.key as { id: string } };
   const made = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name: `of-${how}` } });
   const session: string = made.json.session.id;
   const body = { command: "sh", args: ["-c", "while echo alive; do sleep 0.1; done"] };
   const command = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session}/cmd`, { body });
 
+  const begun = Date.now();
+  const life = how === "expired" ? { expiresAt: begun + 4000 + 4 * opening } : {};
+  const { json } = await raw(daemon(), "POST", "/sandkeep/v1/keys", { body: { name: how, ...life } });
+  const { secret, key } = { secret: json.secret as string, key: json.key as { id: string } };
   const events = await stream(secret, "/sandkeep/v1/events?follow=true");
   const logs = await stream(secret, `/v2/sandboxes/sessions/${session}/cmd/${command.json.command.id}/logs`);
   const pty = await raw(daemon(), "POST", `/v1/vms/${session}/pty/sessions`, { key: secret, body: {} });
@@ -28,6 +32,7 @@ test.each(["deleted", "expired"])("what a key has opened ends when the key is %s
     body: {},
   });
   const closed = once(terminal, "close");
+  opening = Date.now() - begun;
 
   if (how === "deleted") await raw(daemon(), "DELETE", `/sandkeep/v1/keys/${key.id}`);
   expect(await closed).toEqual([1008, Buffer.from("the key that opened this terminal is no longer valid")]);

@@ -1,5 +1,6 @@
 /** kill -9 of the daemon under E2B's own SDKs, unmodified: what ran in a sandbox is there for the next daemon's clients. */
 
+import { randomInt } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { Sandbox } from "@e2b/code-interpreter";
 import { expect, test } from "vitest";
@@ -10,13 +11,16 @@ import { useDaemon } from "./e2b.ts";
 const daemon = daemonOfFile();
 useDaemon(daemon);
 
+/** seconds that nothing else on this host sleeps for */
+const marked = `1000.${randomInt(1e9)}`;
+
 test("commands, terminals, contexts and paused sandboxes go on, and clients find them again", async () => {
   const [sandbox, paused] = await Promise.all([Sandbox.create({ timeoutMs: 600_000 }), Sandbox.create("base")]);
   const held = await paused.commands.run("X=kept; read line; echo $X $line", { background: true, stdin: true });
   await paused.pause();
   const background = { background: true, stdin: true, timeoutMs: 0 } as const;
   const command = await sandbox.commands.run("echo begun; read line; echo got $line; exit 3", background);
-  const ending = await sandbox.commands.run("sleep 1.0625; exit 5", { background: true });
+  const ending = await sandbox.commands.run(`sleep ${marked}; exit 5`, { background: true });
   const shell = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined, timeoutMs: 0 });
   await sandbox.pty.sendInput(shell.pid, Buffer.from("MARK=marked\n"));
   const context = await sandbox.createCodeContext({ cwd: "/tmp" });
@@ -30,7 +34,9 @@ test("commands, terminals, contexts and paused sandboxes go on, and clients find
   ];
 
   await daemon().kill9();
-  await eventually("a command ends without a daemon", () => !isRunning("sleep\x001.0625\0"));
+  const line = `sleep\0${marked}\0`;
+  for (const pid of processesWith(line)) process.kill(pid, "SIGTERM");
+  await eventually("a command ends without a daemon", () => processesWith(line).length === 0);
   expect(await watchEnd).toBeInstanceOf(Error);
   for (const end of await Promise.all(cut)) expect(end).toMatch(/Error/);
   await daemon().start();
@@ -109,13 +115,15 @@ async function filesystem(sandbox: Sandbox, method: string, message: object): Pr
   return (await answer.json()) as Record<string, unknown>; // envd answers in objects
 }
 
-/** whether a process of the host has this command line */
-function isRunning(line: string): boolean {
-  return readdirSync("/proc").some((name) => {
-    try {
-      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, "utf8").startsWith(line);
-    } catch {
-      return false;
-    }
-  });
+/** the processes of the host with this command line */
+function processesWith(line: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => {
+      try {
+        return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, "utf8") === line;
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
 }

@@ -126,11 +126,11 @@ test("a program goes on after a pause with its memory and its process id, and us
 });
 
 test("a sandbox pauses at the end of its time, and goes on when traffic arrives at a port", async () => {
-  const sandbox = await Sandbox.create({ timeoutMs: 5000, lifecycle: { onTimeout: "pause", autoResume: true } });
+  const sandbox = await Sandbox.create({ lifecycle: { onTimeout: "pause", autoResume: true } });
   const command = await started(sandbox);
   const [secret] = (await ask(sandbox, command.pid)).split(" ");
   await sandbox.setTimeout(1000);
-  await expect.poll(async () => (await sandbox.getInfo()).state, { timeout: 30_000 }).toBe("paused");
+  await expect.poll(async () => (await sandbox.getInfo()).state).toBe("paused");
   const headers = { "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "3000" };
   const answer = await fetch(daemon().url, { headers });
   expect([answer.status, await answer.text()]).toEqual([200, secret]);

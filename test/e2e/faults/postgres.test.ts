@@ -13,6 +13,7 @@ import { openStore } from "../../../src/store/sql-store.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root } from "../../harness/harness.ts";
 import { type PostgresServer, startPostgres } from "../../harness/postgres.ts";
+import { stopwatch } from "../../harness/stopwatch.ts";
 import { raw } from "../clients.ts";
 
 const undo = new AsyncDisposableStack();
@@ -124,12 +125,12 @@ test("a connection that breaks before the daemon has marked it does not end the 
 test("while the server is away requests are answered 503 in bounded time, and afterwards as before", async () => {
   const id = await create("over-an-outage");
   await server.stop();
-  const begun = performance.now();
+  const lasted = stopwatch();
   const answer = await fetch(`${daemon.url}/v2/sandboxes/over-an-outage`, {
     headers: { authorization: `Bearer ${daemon.key}` },
   });
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
-  expect(performance.now() - begun).toBeLessThan(25_000);
+  expect(lasted()).toBeLessThan(25_000);
   await server.start();
   const session = await eventually("it answers again", async () => {
     const { status, json } = await raw(daemon, "GET", "/v2/sandboxes/over-an-outage");

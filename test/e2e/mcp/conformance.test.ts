@@ -28,9 +28,12 @@ test.each(["2025-11-25", "2026-07-28"])("everything that %s requires of a server
   // Of what is not required, only the extension for tasks is missing.
   const unexpected = failed.filter((name) => !name.startsWith("tasks-"));
   for (const scenario of unexpected) {
-    // The suite gives streams half a second, which a busy machine may not have. A fault fails again.
-    const again = await conformance(["--url", url, "--scenario", scenario, "--spec-version", revision]);
-    expect(again.status, `${scenario}: ${again.summary}`).toBe(0);
+    // The suite gives streams half a second, which a busy machine may not have. A fault fails each time.
+    for (let attempt = 1; ; attempt++) {
+      const again = await conformance(["--url", url, "--scenario", scenario, "--spec-version", revision]);
+      if (again.status === 0) break;
+      if (attempt === 5) expect(again.status, `${scenario}: ${again.summary}`).toBe(0);
+    }
   }
   if (unexpected.length === 0) expect(status).toBe(0);
 });

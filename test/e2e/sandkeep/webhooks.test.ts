@@ -92,26 +92,37 @@ test("an event comes signed, and the code of the documentation accepts it and no
 
 test("a failed attempt is made again with the same id, and a delivery can be sent again", async () => {
   const { call, deliveries } = await hook("/flaky", { events: ["drive"] });
-  answer = () => ({ status: at("/flaky").length === 1 ? 500 : 200 });
+  let isWell = false;
+  answer = () => ({ status: isWell ? 200 : 500 });
   await drive("flaky");
   await expect.poll(deliveries).toMatchObject([{ state: "waiting", status: 500, reason: "The receiver answered 500" }]);
   expect((await call("getWebhook")).json.failingSince).toEqual(expect.any(Number));
-  await expect.poll(() => at("/flaky").length, { timeout: 60_000 }).toBe(2);
+  isWell = true;
+  await expect.poll(deliveries).toMatchObject([{ state: "delivered", status: 200, reason: null }]);
   const ids = at("/flaky").map(({ headers }) => headers["webhook-id"]);
   expect(new Set(ids).size).toBe(1);
-  await expect.poll(deliveries).toMatchObject([{ state: "delivered", attempts: 2, status: 200, reason: null }]);
+  // Two, unless this test was so slow that it failed more than once.
+  const attempts = ids.length;
+  expect(attempts).toBeGreaterThan(1);
+  expect(await deliveries()).toMatchObject([{ attempts }]);
   expect((await call("getWebhook")).json.failingSince).toBeNull();
   const params = { ...(await call("getWebhook")).json, webhook: (await call("getWebhook")).json.id, delivery: ids[0] };
-  expect((await api.call("redeliver", { params })).json).toMatchObject({ attempts: 3, state: "delivered" });
-  expect(at("/flaky")).toHaveLength(3);
+  expect((await api.call("redeliver", { params })).json).toMatchObject({ attempts: attempts + 1, state: "delivered" });
+  expect(at("/flaky")).toHaveLength(attempts + 1);
   // The state is that of the last attempt, also after one that succeeded.
   answer = () => ({ status: 503 });
-  const failed = { attempts: 4, state: "failed", status: 503, reason: "The receiver answered 503", dueAt: null };
+  const failed = {
+    state: "failed",
+    status: 503,
+    reason: "The receiver answered 503",
+    dueAt: null,
+    attempts: attempts + 2,
+  };
   expect((await api.call("redeliver", { params })).json).toMatchObject(failed);
   expect(await deliveries()).toMatchObject([failed]);
   answer = () => ({ status: 200 });
   expect((await api.call("redeliver", { params })).json).toMatchObject({
-    attempts: 5,
+    attempts: attempts + 3,
     state: "delivered",
     reason: null,
   });

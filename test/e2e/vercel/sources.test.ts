@@ -114,12 +114,17 @@ describe("a client that disconnects while its sandbox is created", () => {
   const source = { type: "tarball", url: `${site}/slow/archive.tgz` };
   const sessions = async (): Promise<{ id: string; status: string }[]> =>
     (await raw(daemon, "GET", "/v2/sandboxes/sessions?limit=50")).json.sessions;
-  /** begins a create and disconnects long before the answer; returns the session of the create */
+  /** begins a create and disconnects before the answer, which waits for the source; returns the session of the create */
   const leave = async (body: object) => {
     const before = (await sessions()).map(({ id }) => id);
-    const gone = AbortSignal.timeout(200);
-    await expect(raw(daemon, "POST", "/v3/sandboxes", { body: { ...body, source }, signal: gone })).rejects.toThrow();
-    return async () => (await sessions()).find(({ id }) => !before.includes(id));
+    const session = async () => (await sessions()).find(({ id }) => !before.includes(id));
+    const gone = new AbortController();
+    const { signal } = gone;
+    const cut = expect(raw(daemon, "POST", "/v3/sandboxes", { body: { ...body, source }, signal })).rejects.toThrow();
+    await eventually("the create has begun", session);
+    gone.abort();
+    await cut;
+    return session;
   };
 
   test("leaves nothing if it gave no name, because it could not find the sandbox", async () => {

@@ -102,9 +102,9 @@ test("an ignored file is never found, and a file excepted from that keeps its di
 test("directories that are left out are looked at once, however deep they lie in each other", async () => {
   const context = await contextOf([{ name: `${"d/".repeat(2000)}keep` }]);
   context.ignore((path) => !path.endsWith("keep"));
-  const begin = performance.now();
+  const begin = process.cpuUsage();
   context.digest("");
-  expect(performance.now() - begin).toBeLessThan(5000);
+  expect(process.cpuUsage(begin).user / 1000).toBeLessThan(5000);
   expect(context.names("")).toEqual(["d"]);
   context.ignore(() => true);
   expect(context.names("")).toEqual([]);
