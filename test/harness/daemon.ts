@@ -1,6 +1,6 @@
 /**
- * A real daemon for tests: the same as with `npm start`, in a process, with its own data, sockets and key, on any free
- * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
+ * A real daemon for tests: the same as with `npm start`, in a process, with its own data, sockets and key, on a port of
+ * its own. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
  */
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
@@ -16,6 +16,7 @@ import { noteFolder } from "../runner/leftovers.ts";
 import { root, type Undo } from "./harness.ts";
 import { expectNothingLeft } from "./linux-host.ts";
 import { runtimeAt } from "./machine.ts";
+import { reservedPort } from "./network/reserved-port.ts";
 import { egressCommand, sandkeepCommand } from "./package.ts";
 import { prepareDatabase, prepareStore } from "./prepared-store.ts";
 import { cgroupsOf, mountsOf, processesOf } from "./traces.ts";
@@ -90,12 +91,12 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
   const key = `sk_test_${randomBytes(16).toString("hex")}`;
   const own = { ...settings };
   let complaints = "";
-  let running = await begin("0");
-  const { port } = new URL(running.url);
+  const port = String(await reservedPort(undo));
+  let running = await begin();
   undo.defer(() => leaveNothing(dataDir, runDir));
   undo.defer(() => end(running.child, "SIGTERM"));
 
-  function begin(port: string): Promise<Running> {
+  function begin(): Promise<Running> {
     const env: NodeJS.ProcessEnv = {
       ...process.env,
       PATH: path,
@@ -131,7 +132,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
     stop: () => end(running.child, "SIGTERM"),
     async start(changes = {}) {
       Object.assign(own, changes);
-      running = await begin(port);
+      running = await begin();
     },
   };
 }
