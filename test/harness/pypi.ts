@@ -31,7 +31,7 @@ export function packagesOfFile(...packages: [string, ...string[]]): PythonEnviro
       await madeOnce(folder, () => install(folder, packages));
       isReachable = true;
     } catch (error) {
-      if (await isThere(packages[0])) throw error;
+      if (!(await isOutOfReach(packages[0]))) throw error;
     }
   });
   return {
@@ -66,12 +66,19 @@ async function install(folder: string, packages: string[]): Promise<void> {
   await run(host, [...pip, "install", "--no-compile", `--target=${target.trim()}`, ...packages]);
 }
 
-/** whether PyPI has a package and can be reached */
-async function isThere(name: string): Promise<boolean> {
+/** errors of pip without an index; a version that does not exist gives other ones */
+const unreachable =
+  /NewConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionResetError|NameResolutionError|ProtocolError|ProxyError/;
+
+/**
+ * Whether PyPI cannot be reached, by the words of pip. It says of both that no distribution matches, so the words of its
+ * attempts count.
+ */
+async function isOutOfReach(name: string): Promise<boolean> {
   await using undo = new AsyncDisposableStack();
-  const probe = ["download", "--no-deps", "--retries=0", `--dest=${await tempDir(undo)}`, name];
+  const probe = ["download", "--no-deps", "--retries=1", `--dest=${await tempDir(undo)}`, name];
   return run(host, [...pip, ...probe]).then(
-    () => true,
     () => false,
+    (error) => unreachable.test(String(error) + error.stderr),
   );
 }

@@ -99,4 +99,4 @@ print(libc.statfs(ctypes.c_void_p(served), ctypes.c_void_p(16)), ctypes.get_errn
   for (let i = 0; i < 20; i++) await run(machine, "root", ["df", "/"]);
   await killer.signal(9);
   expect(numbers(await shell(machine, "1000", sizes("/")))[0]).toBe(disk);
-}, 60_000);
+});

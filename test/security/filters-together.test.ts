@@ -59,5 +59,5 @@ describe.each(users)("of %s", (user) => {
     await fresh.stop();
     await Promise.all(machines.map((machine) => machine.stop()));
     said.length = 0;
-  }, 120_000);
+  });
 });

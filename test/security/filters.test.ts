@@ -85,7 +85,7 @@ describe.each(users)("of %s", (user) => {
     expect(said).toBe(`${most} 12`);
     expect(compiled() - before).toBeLessThan(32 << 20);
     await end(going);
-  }, 60_000);
+  });
 
   test("threads have no more either", async () => {
     const threads = `
@@ -97,7 +97,7 @@ print(sum(done))`;
     const { going, said } = await keepAsking(user, threads);
     expect(said).toBe(String(most));
     await end(going);
-  }, 60_000);
+  });
 
   test("filters inherited from processes that have ended still count", async () => {
     const heirs = `
@@ -115,7 +115,7 @@ print(sum(heir() for _ in range(60)))`;
     const { going, said } = await keepAsking(user, heirs);
     expect(said).toBe(String(most));
     await end(going);
-  }, 60_000);
+  });
 
   test("processes that pass their filters on by forking are still counted", async () => {
     const runners = `
@@ -134,7 +134,7 @@ print(sum(os.read(reads, 1)[0] for _ in range(40)))`;
     const { going, said } = await keepAsking(user, runners);
     expect(Number(said)).toBeLessThanOrEqual(most);
     await end(going);
-  }, 60_000);
+  });
 
   test("a filter for each of many processes and all of its threads works again and again, as browsers do it", async () => {
     const browser = `
@@ -153,7 +153,7 @@ except ChildProcessError: pass`;
       expect(await firstLine(going)).toBe("{(0, 0)}\n");
       await going.exited;
     }
-  }, 60_000);
+  });
 
   test("a long list of groups hides no filter", async () => {
     const many = `
@@ -162,7 +162,7 @@ print(sum(child(lambda: install_many(7))[0] for _ in range(30)))`;
     const { going, said } = await keepAsking(user, many);
     expect(said).toBe(String(most));
     await end(going);
-  }, 60_000);
+  });
 
   test("libraries can test for the kernel's features without being counted", async () => {
     const probe =
@@ -177,7 +177,7 @@ print(sum(child(old) for _ in range(60)))`;
     const { going, said } = await keepAsking(user, both);
     expect(said).toBe(String(most));
     await end(going);
-  }, 60_000);
+  });
 
   test("a socket takes no filter", async () => {
     const attach = `
