@@ -6,9 +6,12 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { eventually, tempDir } from "../../test/harness/harness.ts";
+import { demand } from "../../test/runner/needs.ts";
 import { nativeProgram } from "./native-program.ts";
+
+beforeAll(() => demand("the command make"));
 
 /** goes on for as long as the process that started it, whose id is in the folder's name */
 const slow =

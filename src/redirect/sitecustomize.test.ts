@@ -4,10 +4,13 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { root, tempDir } from "../../test/harness/harness.ts";
+import { demand } from "../../test/runner/needs.ts";
 
 const folder = join(root, "src/redirect/python");
+
+beforeAll(() => demand("the command python3"));
 
 /** a fake httpx, so that the test needs no package to see where requests go */
 const httpx = `

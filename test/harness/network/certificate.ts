@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { demand } from "../../runner/needs.ts";
 import { tempDir, type Undo } from "../harness.ts";
 
 /** Paths of files in PEM. */
@@ -16,6 +17,7 @@ export interface CertificateFiles {
 
 /** `names` such as "DNS:*.example.com" or "IP:127.0.0.1"; deleted with the test or the stack */
 export async function certificateFor(names: string[], undo?: Undo): Promise<CertificateFiles> {
+  demand("the command openssl");
   const folder = await tempDir(undo);
   const [ca = "", caKey = "", cert = "", key = "", config = ""] = [
     ...["ca.pem", "ca-key.pem", "cert.pem", "key.pem", "config"].map((name) => join(folder, name)),
