@@ -1,8 +1,8 @@
 /**
  * The servers of test/network/egress-tls.test.ts, run inside the network namespace of its internet: an echo of requests over
- * HTTP/2 and 1.1 (8443), which also takes uploads, gives downloads (/download/<MiB>) and has a repository; the same
- * with an untrusted certificate (9443); a WebSocket echo (7444); and the target of a forwarding rule (8081). Prints
- * "ready" and stays until its stdin ends.
+ * HTTP/2 and 1.1 (8443), which also takes uploads, gives downloads (/download/<MiB>) and has a repository and an npm
+ * package (/tiny-package); the same with an untrusted certificate (9443); a WebSocket echo (7444); and the target of a
+ * forwarding rule (8081). Prints "ready" and stays until its stdin ends.
  */
 
 import { createHash } from "node:crypto";
@@ -10,12 +10,18 @@ import { createServer as createPlain } from "node:http";
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import { createServer as createHttps } from "node:https";
 import type { Server } from "node:net";
+import { gzipSync } from "node:zlib";
 import { WebSocketServer } from "ws";
 import { type Authority, deriveAuthority, openAuthority } from "../../src/egress/intercept/authority.ts";
+import { tarOf } from "../harness/images/image-archives.ts";
 import { internetSpec } from "./internet-tls.ts";
 
 const believed = openAuthority(internetSpec);
 const unbelieved = openAuthority(deriveAuthority(Buffer.alloc(32, "nobody"), "nobody"));
+
+const tiny = { name: "tiny-package", version: "1.0.0" };
+const archive = gzipSync(await tarOf([{ name: "package/package.json", content: JSON.stringify(tiny) }]));
+const integrity = `sha512-${createHash("sha512").update(archive).digest("base64")}`;
 
 const sockets = createHttps({ SNICallback: (name, done) => done(null, believed.leafFor(name)) });
 new WebSocketServer({ server: sockets }).on("connection", (socket, request) => {
@@ -62,6 +68,13 @@ async function answer(request: Http2ServerRequest, response: Http2ServerResponse
     const line = `${"a".repeat(40)}\trefs/heads/${headers["x-secret"]}\n`;
     response.setHeader("content-type", "text/plain");
     response.end(line);
+  } else if (url === "/tiny-package") {
+    const tarball = `https://${headers[":authority"] ?? headers.host}/archives/tiny-package.tgz`;
+    const versions = { [tiny.version]: { ...tiny, dist: { tarball, integrity } } };
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify({ name: tiny.name, "dist-tags": { latest: tiny.version }, versions }));
+  } else if (url === "/archives/tiny-package.tgz") {
+    response.end(archive);
   } else {
     response.end(JSON.stringify({ method, url, version: httpVersion, headers }));
   }

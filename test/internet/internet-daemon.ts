@@ -3,16 +3,21 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Settings, startDaemon, type TestDaemon } from "../harness/daemon.ts";
+import { type Settings, type Start, startDaemon, type TestDaemon } from "../harness/daemon.ts";
 import { root, tempDir, type Undo } from "../harness/harness.ts";
 import { bridge } from "../harness/network/bridge.ts";
 import { ended, type Internet, linesOf } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
 import { internetCertificate } from "./internet-tls.ts";
 
-export async function startDaemonOn(internet: Internet, undo: Undo, settings: Settings = {}): Promise<TestDaemon> {
+export async function startDaemonOn(
+  internet: Internet,
+  undo: Undo,
+  settings: Settings = {},
+  start: Omit<Start, "namespace"> = {},
+): Promise<TestDaemon> {
   const all = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_CA: await internetRoots(undo), ...settings };
-  const inside = await startDaemon(undo, all, { namespace: internet.host });
+  const inside = await startDaemon(undo, all, { ...start, namespace: internet.host });
   const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
   return Object.create(inside, { url: { value: url } });
 }

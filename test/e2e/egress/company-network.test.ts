@@ -11,8 +11,10 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { root, tempDir } from "../../harness/harness.ts";
-import { openInternet } from "../../internet/internet.ts";
+import { sandkeepCommand } from "../../harness/package.ts";
+import { type Internet, openInternet } from "../../internet/internet.ts";
 import { startDaemonOn, startTlsServers } from "../../internet/internet-daemon.ts";
+import { internetCertificate } from "../../internet/internet-tls.ts";
 import { has, needs } from "../../runner/needs.ts";
 import { type AnySandbox, accessTo, sandboxOf, sdks } from "../clients.ts";
 
@@ -21,10 +23,11 @@ const run = promisify(execFile);
 const site = "https://web.test:8443";
 const undo = new AsyncDisposableStack();
 let daemon: TestDaemon;
+let internet: Internet;
 
 beforeAll(async () => {
   if (!has("root")) return;
-  const internet = await openInternet(undo);
+  internet = await openInternet(undo);
   await startTlsServers(internet, undo);
   daemon = await startDaemonOn(internet, undo, { SANDKEEP_SANDBOX_ENV: "COLOUR=blue,LIST=a,b" });
 });
@@ -39,6 +42,11 @@ const python = [
 ];
 const curl = ["curl", "-sS", `${site}/`];
 const bare = ["env", "-i", "PATH=/usr/bin:/bin"];
+const npm = [
+  "sh",
+  "-c",
+  `cd $(mktemp -d) && npm install --registry ${site} --no-audit tiny-package && cat node_modules/tiny-package/package.json`,
+];
 
 describe("in the default image, the company's authority is trusted by", () => {
   const sandbox = sandboxOf(() => Sandbox.create({ ...accessTo(daemon), persistent: false }));
@@ -50,10 +58,12 @@ describe("in the default image, the company's authority is trusted by", () => {
     ["python without any variable", [...bare, ...python]],
     ["node", node],
     ["node, by root", ["sudo", ...node]],
+    ["npm install", npm],
+    ["npm install, by root", ["sudo", ...npm]],
     ["git", ["git", "ls-remote", `${site}/repo.git`]],
     ["git without any variable", [...bare, "git", "ls-remote", `${site}/repo.git`]],
   ])("%s", async (_, command) => {
-    expect(await output(sandbox(), command)).toMatch(/GET|refs\/heads/);
+    expect(await output(sandbox(), command)).toMatch(/GET|refs\/heads|added 1 package/);
   });
 
   test("a node whose caller has a certificate of its own, or options", async () => {
@@ -94,6 +104,21 @@ describe("in an imported image", () => {
   ])("%s trusts it too", async (_, command) => {
     expect(await output(sandbox(), command)).toContain("GET");
   });
+});
+
+test("an authority that is in the host's own list of authorities, and in no setting, is trusted", async () => {
+  await using own = new AsyncDisposableStack();
+  const list = "/etc/ssl/certs/ca-certificates.crt";
+  const bundle = join(await tempDir(own), "bundle.crt");
+  await writeFile(bundle, (await readFile(list, "utf8")) + internetCertificate);
+  // The daemon sees another list than this host, in a mount namespace of its own.
+  const script = `mount --bind "$0" ${list} && exec "$@"`;
+  const command: [string, ...string[]] = ["unshare", "--mount", "sh", "-c", script, bundle, sandkeepCommand(), "serve"];
+  const other = await startDaemonOn(internet, own, { SANDKEEP_EGRESS_CA: "" }, { command, fromNothing: false });
+  const sandbox = await Sandbox.create({ ...accessTo(other), persistent: false });
+  for (const each of [curl, [...bare, ...python], node, npm])
+    expect(await output(sandbox, each)).toMatch(/GET|added 1 package/);
+  await sandbox.delete();
 });
 
 describe("variables of the operator's", () => {
