@@ -13,16 +13,17 @@ import { root, type Undo } from "../../harness/harness.ts";
 export const eras = ["2025-11-25", "2026-07-28"] as const;
 export type Era = (typeof eras)[number];
 
-/** `path` names a family of tools, and a project if it is not the default one */
+/** `path` names a family of tools, and a project if it is not the default one; `headers` set up the connection */
 export async function connect(
   daemon: Pick<TestDaemon, "url" | "key">,
   era: Era,
   undo: Undo,
   path = "/mcp",
+  headers: Record<string, string> = {},
 ): Promise<Client> {
   const client = new Client({ name: "test", version: "1" }, negotiation(era));
   const transport = new StreamableHTTPClientTransport(new URL(path, daemon.url), {
-    requestInit: { headers: { authorization: `Bearer ${daemon.key}` } },
+    requestInit: { headers: { authorization: `Bearer ${daemon.key}`, ...headers } },
   });
   await client.connect(transport);
   undo.defer(() => client.close());

@@ -15,8 +15,9 @@ const readFile = tool({
   name: "read_file",
   title: "Read a file",
   description:
-    "Read a file of a running sandbox, or a part of it. Returns text as it is and anything else as base64, which " +
-    "encoding tells, and next_offset to read on from, which is null at the end of the file.",
+    "Read a file of a running sandbox, or a part of it. Use it to look at code, logs and results. Returns text as it is " +
+    "and anything else as base64, which encoding tells, and next_offset to read on from, which is null at the end of " +
+    "the file.",
   input: z.strictObject({
     ...handle,
     path: where,
@@ -58,8 +59,9 @@ const writeFile = tool({
   name: "write_file",
   title: "Write a file",
   description:
-    "Write a file in a running sandbox, and make the directories on its path. An existing file is replaced, or " +
-    "continued with append. Returns its absolute path and its size.",
+    "Write a file in a running sandbox, and make the directories on its path. Use it for code and data, which need no " +
+    "quoting here as they do in a command. An existing file is replaced, or continued with append. Returns its absolute " +
+    "path and its size.",
   input: z
     .strictObject({
       ...handle,
@@ -89,8 +91,8 @@ const listFiles = tool({
   name: "list_files",
   title: "List a directory",
   description:
-    "List a directory of a running sandbox, sorted by name. Returns name, type, size and time of each entry, and " +
-    "next_offset, which is null after the last.",
+    "List a directory of a running sandbox, sorted by name. Use it to learn which files are there. Returns name, type, " +
+    "size and time of each entry, and next_offset, which is null after the last.",
   input: z.strictObject({
     ...handle,
     path: where.default("."),
@@ -134,7 +136,8 @@ const searchFiles = tool({
   title: "Search files",
   description:
     "Search below a directory of a running sandbox: for lines with a text or regular expression, for files by name, or " +
-    "both. Returns path, line number and line of each match. Binary files are skipped.",
+    "both. Use it to find something without reading every file. Returns path, line number and line of each match. " +
+    "Binary files are skipped.",
   input: z
     .strictObject({
       ...handle,

@@ -246,7 +246,7 @@ const unbounded: Tool[] = [
     title: "Delete a sandbox",
     description:
       "Delete a sandbox and its files for good, running or not. Use it when you will not need it again. Its snapshots " +
-      "stay unless delete_snapshots is true.",
+      "stay unless delete_snapshots is true. Returns its name, and deleted: true.",
     input: z.strictObject({
       ...handle,
       delete_snapshots: z.boolean().default(false).describe("Delete its snapshots too, except those that others use."),
