@@ -11,9 +11,20 @@ import { root } from "../harness/harness.ts";
 const manifest: { devDependencies: Record<string, string> } = JSON.parse(
   readFileSync(join(root, "package.json"), "utf8"),
 );
+const frameworks: { dependencies: Record<string, string> } = JSON.parse(
+  readFileSync(join(root, "test/frameworks/package.json"), "utf8"),
+);
 
 /** what npx may be given: the vendor's own packages in the version that our tests use, and a tool of this repository */
 const known = [versioned("sandbox-cli-4"), versioned("@modelcontextprotocol/inspector"), "vitest"];
+
+/** what the documents have a reader install: packages that our tests use, Node, and the agents that docs/agents.md is about */
+const knownToNpm = [
+  ...Object.keys(manifest.devDependencies),
+  ...Object.keys(frameworks.dependencies),
+  ...["node", "@anthropic-ai/claude-code", "@openai/codex", "opencode-ai"],
+];
+const knownToPip = ["ipykernel", "uv"];
 
 const documents = readdirSync(root).filter((name) => name.endsWith(".md"));
 const files = [...documents, ...["docs", "examples", "src", "scripts", "bin", ".ci"].flatMap(filesBelow)]
@@ -45,6 +56,17 @@ test("npx is given only packages that we know, in a fixed version", () => {
   expect(given.length).toBeGreaterThan(0);
 });
 
+test("npm and pip install only packages that we know", () => {
+  const installed = {
+    npm: namesAfter(/\b(npm|pnpm|yarn|bun) (i|install|add)\b/),
+    pip: namesAfter(/\bpip3? install\b/),
+  };
+  expect(installed.npm.filter(({ name }) => !knownToNpm.includes(name))).toEqual([]);
+  expect(installed.pip.filter(({ name }) => !knownToPip.includes(name))).toEqual([]);
+  const names = [...installed.npm, ...installed.pip].map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(["@vercel/sandbox", "langchain", "opencode-ai", "ipykernel"]));
+});
+
 test("the documents name the Node that a vendor's SDK needs where a reader installs it", () => {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
   const textOf = (path: string) => files.find((file) => file.path === path)?.text;
@@ -71,6 +93,18 @@ function matching(pattern: RegExp): { path: string; text: string; name: string }
       name: match.groups?.name ?? "",
     })),
   );
+}
+
+/** the packages that follow a command on its line, without their versions; a word after an option may be its value */
+function namesAfter(command: RegExp): { path: string; name: string }[] {
+  const calls = matching(new RegExp(`${command.source}(?<name>[^\\n\`"'|;&#$)]*)`));
+  return calls.flatMap(({ path, name: words }) => {
+    const given = words.trim().split(/\s+/).entries().toArray();
+    const isValue = (at: number) => /^--(prefix|registry|target)$/.test(words.trim().split(/\s+/)[at - 1] ?? "");
+    return given
+      .filter(([at, word]) => /^@?[a-z]/i.test(word) && !isValue(at))
+      .map(([, word]) => ({ path, name: word.replace(/(?<=.)@.*|[=<>].*/, "") }));
+  });
 }
 
 function filesBelow(folder: string): string[] {
