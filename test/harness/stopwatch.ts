@@ -12,13 +12,13 @@ const tick = 10;
  * Starts now; the function returns the ms since then, at most as many as a processor of the host had nothing to do. So it
  * counts waiting for a timer or an answer that does not come, and not waiting for a processor or for the disk.
  */
-export function stopwatch(): () => number {
-  const [begun, idle] = [performance.now(), idleTime()];
-  return () => Math.min(performance.now() - begun, idleTime() - idle);
+export function stopwatch(now = () => performance.now(), idle = idleTime): () => number {
+  const [begun, rested] = [now(), idle()];
+  return () => Math.min(now() - begun, idle() - rested);
 }
 
 /** ms for which processors had nothing to do since the host started, of all processors together */
-function idleTime(): number {
+export function idleTime(): number {
   const [, , , , idle] = readFileSync("/proc/stat", "utf8").split(/\s+/, 5);
   return Number(idle) * tick;
 }

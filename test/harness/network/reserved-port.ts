@@ -14,11 +14,9 @@ const lowest = 15_000;
  * Below the ports that the kernel gives to those that ask for any, so that none of them takes it. Other tests leave it
  * alone because this process has the same port of UDP, which the kernel gives to one process, until that ends.
  */
-export async function reservedPort(undo: Undo): Promise<number> {
-  const [first = 0] = readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/).map(Number);
-  const highest = first > lowest + 1000 ? first : 32_768;
+export async function reservedPort(undo: Undo, choose = anyPort): Promise<number> {
   for (;;) {
-    const port = randomInt(lowest, highest);
+    const port = choose();
     const reservation = createSocket("udp4").unref();
     reservation.bind({ port, address: "127.0.0.1", exclusive: true });
     const isOurs = await once(reservation, "listening").then(
@@ -31,6 +29,11 @@ export async function reservedPort(undo: Undo): Promise<number> {
     }
     reservation.close();
   }
+}
+
+function anyPort(): number {
+  const [first = 0] = readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/).map(Number);
+  return randomInt(lowest, first > lowest + 1000 ? first : 32_768);
 }
 
 /** whether no program listens there */
