@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { Context } from "../context.ts";
-import { resolveBase, type WantedImage } from "./images.ts";
+import { resolveBase, type WantedImage, wantedImage } from "./images.ts";
 
 const user = "plain";
 const cwd = "/work";
@@ -82,6 +82,25 @@ test("an image is found by the digest that answers show", async () => {
   const { context } = host(["host", "a:v1"]);
   const image = { name: "a@sha256:x", candidates: ["a"], digest: digest("a:v1") };
   expect(await resolveBase(context, owner, { image })).toEqual({ ...base("a:v1"), imageName: "a:v1" });
+});
+
+test("an image is found by each digest of its registry, and then no notice says that it has another one", async () => {
+  const { context, notices } = host(["host", "a"]);
+  const [manifest, index] = ["1".repeat(64), "2".repeat(64)];
+  const pulled = { name: "r/b", user, cwd, digest: digest("b"), source: { reference: "r/b:1", manifest, index } };
+  const images = { get: async () => undefined, list: async () => [pulled] };
+  const runtime = { images } as unknown as Context["runtime"];
+  for (const each of [manifest, index, digest("b")]) {
+    const asked = { name: `r/b@sha256:${each}`, candidates: ["r/b"], digest: each };
+    for (const image of [asked.name, asked]) {
+      expect(await resolveBase({ ...context, runtime }, owner, { image })).toMatchObject({ imageName: "r/b" });
+    }
+  }
+  expect(notices).toEqual([]);
+  const other = `r/b@sha256:${"3".repeat(64)}`;
+  await expect(resolveBase({ ...context, runtime }, owner, { image: other })).rejects.toThrow(
+    `image "${other}" is not here. Pull it with \`sandkeep image pull ${other}\``,
+  );
 });
 
 test.each([
@@ -179,5 +198,9 @@ test("images that are here come before the registry's, and only one from that ve
   expect(pulled).toEqual(["pulled"]);
   for (const policy of ["missing", "always"] as const) {
     expect((await boot("absent", policy)).digest).toBe(digest("fresh"));
+    const image = { ...wantedImage("absent"), isLocal: true };
+    await expect(resolveBase({ ...context, runtime, pullPolicy: policy }, owner, { image })).rejects.toThrow(
+      "not here",
+    );
   }
 });

@@ -33,11 +33,20 @@ export interface WantedImage {
   owner?: string;
   /** whether the default image may run instead, and whether to report that */
   otherwise?: "the-default" | "default-and-say-so";
+  /** whether it is looked for here alone, and not in registries */
+  isLocal?: boolean;
 }
 
-/** the image of this name; one from the default registry goes by its short name here, and "latest" is the usual tag */
+/**
+ * The image of this name. One from the default registry goes by its short name here, and "latest" is the usual tag. With
+ * a digest it is any image that has this digest; a pull by digest stores one under a tag.
+ */
 export function wantedImage(name: string): WantedImage {
-  const short = name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
+  const [, pinned = "", digest] = /^([^@]+)@sha256:([0-9a-f]{64})$/.exec(name) ?? [];
+  const short = (digest === undefined ? name : pinned)
+    .replace(/^(index\.)?docker\.io\/(library\/)?/, "")
+    .replace(digest === undefined ? /:latest$/ : /:[^/:]*$/, "");
+  if (digest !== undefined) return { name, candidates: [`${short}:sha256-${digest}`], digest };
   const isTagged = /[:@][^/]*$/.test(short);
   return { name, candidates: [...new Set([name, short, ...(isTagged ? [] : [`${short}:latest`])])] };
 }
@@ -75,7 +84,7 @@ export async function resolveBase(context: ImageContext, owner: ImageUser, wante
     : await images.get(runtime ?? "", owner.teamId);
   const image = imported ?? (await defaultImage(context, asked));
   if (!imported) announce(context, image, { runtime, asked });
-  if (asked?.digest !== undefined && asked.digest !== image.digest) announceOther(context, image, asked);
+  if (asked?.digest !== undefined && !hasDigest(image, asked.digest)) announceOther(context, image, asked);
   const isPlain = wanted.home?.instead.user === image.user && wanted.home.instead.cwd === image.cwd;
   const home = isPlain && (!imported || asked?.otherwise) ? wanted.home : undefined;
   return {
@@ -101,14 +110,15 @@ async function importedImage(
   const pinned = asked.digest && (await images.list(teamId)).find((image) => hasDigest(image, asked.digest));
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
   // An image that the default image may replace is never pulled.
-  const mayPull = asked.otherwise === undefined && alias === undefined && context.pullPolicy !== undefined;
-  const pull = mayPull && context.pullPolicy !== "never" ? images.pull : undefined;
+  const mayPull = asked.otherwise === undefined && !asked.isLocal && alias === undefined;
+  const { pullPolicy = "never" } = context;
+  const pull = mayPull && pullPolicy !== "never" ? images.pull : undefined;
   for (const name of asked.candidates) {
     const image = await images.get(name, teamId);
     if (!image) continue;
     // Only what came from that very place is asked for again: an import or a team's own image never gives way to it.
     const { source, owner } = image;
-    if (context.pullPolicy !== "always" || owner !== undefined || !source) return image;
+    if (pullPolicy !== "always" || owner !== undefined || !source) return image;
     return (await pull?.(asked.name, teamId, { onlyIf: source.reference, progress })) ?? image;
   }
   if (alias) return aliased(context, asked, alias);

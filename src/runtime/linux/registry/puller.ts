@@ -61,6 +61,8 @@ export class Puller {
     // What the team, or the host from elsewhere, has under this name comes before what a registry has.
     const there = await this.#stores.images.get(storedName(reference), team);
     if (there && (there.owner !== undefined || there.source?.reference !== fullName(reference))) return there;
+    // A tag may name another image by now, and a digest cannot.
+    if (there && reference.digest !== undefined) return there;
     const pull = () => this.#ofAll.run(team, () => this.#pull(reference));
     const inTurn = () => this.#ofTeam.run(team, () => this.#pulls.run(fullName(reference), pull));
     const flight = () =>

@@ -1,6 +1,7 @@
 /** Names of images in registries. */
 
 import { expect, test } from "vitest";
+import { wantedImage } from "../../../core/images/images.ts";
 import { fullName, parseReference, storedName } from "./reference.ts";
 
 test.each([
@@ -14,6 +15,14 @@ test.each([
   expect(fullName(parseReference(text))).toBe(full);
   expect(storedName(parseReference(text))).toBe(stored);
 });
+
+test.each(["r.test/app:1", "r.test:5000/app", "docker.io/library/app", "app:1", "user/app"])(
+  "a create that names %s by digest looks for the name that a pull by digest gives it",
+  (name) => {
+    const text = `${name}@sha256:${"a".repeat(64)}`;
+    expect(wantedImage(text).candidates).toEqual([storedName(parseReference(text))]);
+  },
+);
 
 test.each([
   "",
