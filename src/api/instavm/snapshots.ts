@@ -5,7 +5,7 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { WantedImage } from "../../core/images/images.ts";
+import { type WantedImage, wantedImage } from "../../core/images/images.ts";
 import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
@@ -55,8 +55,8 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
 type ImageBody = z.output<Schemas["imageBody"]>;
 
 /** the wire's name for the default image means that image, unless another was imported under the name */
-function wantedImage(name: string): WantedImage {
-  return { name, candidates: [name], ...(name === wire.defaultImageName && { otherwise: "the-default" }) };
+function imageCalled(name: string): WantedImage {
+  return { ...wantedImage(name), ...(name === wire.defaultImageName && { otherwise: "the-default" }) };
 }
 
 const buildTime = 30 * 60_000;
@@ -66,7 +66,7 @@ const longestComplaint = 2000;
 async function build(dialect: Dialect, owner: Owner, body: ImageBody): Promise<Snapshot> {
   const { sandboxes, sessions } = dialect.core;
   const { sandbox, session } = await sandboxes.create(owner, {
-    base: { image: wantedImage(body.oci_image) },
+    base: { image: imageCalled(body.oci_image) },
     user: "root",
     persistent: false,
     vcpus: body.vcpu_count,

@@ -2,13 +2,14 @@
 
 import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
+import { imageMaker, putBusybox } from "../../harness/images/made-images.ts";
 import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
 import { sandkeepCommand } from "../../harness/package.ts";
 import { demand } from "../../runner/needs.ts";
@@ -179,24 +180,12 @@ const waits =
 
 /** busybox with links, as umoci makes it, pushed in Docker's format and the OCI's; and one program alone, in the many frames of zstd:chunked */
 async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
-  const layout = join(folder, "layout");
-  const umoci = (...args: string[]) => run("umoci", args);
-  await umoci("init", "--layout", layout);
-  const layer = async (tag: string, from: string, fill: (root: string) => Promise<unknown>) => {
-    const bundle = join(folder, `bundle-${tag}-${from}`);
-    await umoci("unpack", "--image", `${layout}:${from}`, bundle);
-    await fill(join(bundle, "rootfs"));
-    await umoci("repack", "--image", `${layout}:${tag}`, bundle);
-  };
-  await umoci("new", "--image", `${layout}:empty`);
+  const { at, layer, config } = await imageMaker(folder);
   await layer("base", "empty", async (root) => {
-    for (const path of ["bin", "etc", "data"]) await mkdir(join(root, path), { recursive: true });
-    await copyFile("/bin/busybox", join(root, "bin/busybox"));
-    for (const name of ["sh", "cat", "id", "ls", "echo", "pwd", "sleep"])
-      await symlink("busybox", join(root, "bin", name));
+    await putBusybox(root);
+    await mkdir(join(root, "data"));
     await copyFile("/bin/busybox", join(root, "bin/chown"));
     await run("setcap", ["cap_chown+ep", join(root, "bin/chown")]);
-    await writeFile(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nworker:x:1234:1234::/data:/bin/sh\n");
     await writeFile(join(root, "data/lower"), "lower\n");
   });
   await layer("tiny", "base", async (root) => {
@@ -204,20 +193,20 @@ async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
     await writeFile(join(root, "data/upper"), "upper\n");
   });
   const settings = ["--config.user", "worker", "--config.workingdir", "/data", "--config.env", "GREETING=hello world"];
-  await umoci("config", "--image", `${layout}:tiny`, ...settings, "--config.env", "PATH=/bin");
+  await config("tiny", ...settings, "--config.env", "PATH=/bin");
   const own = ["--config.entrypoint", "sh", "--config.entrypoint", "-c", "--config.cmd", waits];
-  await umoci("config", "--image", `${layout}:tiny`, "--tag", "own", ...own, "--config.stopsignal", "SIGUSR1");
+  await config("tiny", "--tag", "own", ...own, "--config.stopsignal", "SIGUSR1");
   await layer("large", "base", (root) => writeFile(join(root, "data/random"), randomBytes(2 << 20)));
   await layer("scratch", "empty", async (root) => {
     await copyFile("/bin/busybox", join(root, "busybox"));
     await chmod(join(root, "busybox"), 0o755);
   });
   const evil = ["--config.label", "evil=\u001b[2J\u202e", "--history.created_by", "\u001b]0;owned\u0007"];
-  await umoci("config", "--image", `${layout}:scratch`, ...evil);
-  await push(`oci:${layout}:tiny`, "test/tiny:docker", "--format", "v2s2");
-  await push(`oci:${layout}:tiny`, "test/tiny:oci");
-  await push(`oci:${layout}:own`, "test/own:1");
-  await push(`oci:${layout}:scratch`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd:chunked");
+  await config("scratch", ...evil);
+  await push(`oci:${at("tiny")}`, "test/tiny:docker", "--format", "v2s2");
+  await push(`oci:${at("tiny")}`, "test/tiny:oci");
+  await push(`oci:${at("own")}`, "test/own:1");
+  await push(`oci:${at("scratch")}`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd:chunked");
 }
 
 function create(image: string): Promise<AnySandbox> {

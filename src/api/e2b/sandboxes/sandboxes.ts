@@ -13,6 +13,7 @@ import { interpreterTemplate } from "../interpreter/interpreters.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "../request.ts";
 import type { Schemas } from "../schemas.ts";
 import { withSecrets } from "../secrets.ts";
+import { imageOfTemplate } from "../template-image.ts";
 import * as wire from "../wire.ts";
 import { notesFor, policyOf } from "./network.ts";
 import { isSnapshotId, snapshotCalled } from "./snapshots.ts";
@@ -81,7 +82,7 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
   const isPrivate = network?.allowPublicTraffic === false;
   const host = network?.maskRequestHost;
   return {
-    base: { image: template?.image ?? templateImage(templateID) },
+    base: { image: template?.image ?? imageOfTemplate(templateID) },
     ...(snapshot && { source: { kind: "snapshot", snapshotId: snapshot.id } }),
     // A template's image has its own.
     ...(template
@@ -107,13 +108,6 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
     ...(envVars && { env: envVars }),
     ...(mounts && { mounts }),
   };
-}
-
-/** templates that clients name by default mean the default image, unless an image of that name was imported */
-const usualTemplates = [wire.defaultTemplate, interpreterTemplate];
-
-function templateImage(name: string): NonNullable<CreateSpec["base"]["image"]> {
-  return { name, candidates: [name], ...(usualTemplates.includes(name) && { otherwise: "the-default" as const }) };
 }
 
 async function mountsOf(

@@ -7,6 +7,7 @@ import { isTemplateId } from "../../../core/model/template.ts";
 import { json, parsed } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type E2bContext, type Env, queryOf } from "../request.ts";
+import { imageOfTemplate } from "../template-image.ts";
 import { defaultTemplate } from "../wire.ts";
 import { type RecipeBase, recipeOf } from "./recipe.ts";
 import { filesHash, type StartBody, type TemplateSchemas } from "./schemas.ts";
@@ -90,5 +91,5 @@ async function baseOf({ core }: Dialect, owner: Owner, { fromImage, fromTemplate
       inherits: false,
     };
   }
-  return { image: wantedImage(name), inherits: false };
+  return { image: fromTemplate === undefined ? wantedImage(name) : imageOfTemplate(name), inherits: false };
 }
