@@ -1,6 +1,7 @@
 /**
- * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy`, with and without unpacking, a boot from a
- * pulled image beside one from the default image, and the disk space of twenty images that share a base.
+ * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy`, with and without unpacking; a boot without
+ * pools, and a create through a daemon with its usual pools, from a pulled image beside the default one; and the disk
+ * space of twenty images that share a base.
  */
 
 import { execFile } from "node:child_process";
@@ -12,11 +13,14 @@ import { vercelConventions } from "../src/api/vercel/conventions.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { pullImage } from "../src/runtime/linux/registry/pull.ts";
 import { parseReference } from "../src/runtime/linux/registry/reference.ts";
+import { startDaemon } from "../test/harness/daemon.ts";
 import { type RegistryOfTest, startRegistry } from "../test/harness/images/registry.ts";
 import { childrenWith, familyTime } from "./cpu-time.ts";
 import { interleaved, median, type Series, type Subject, table, verdict } from "./measure.ts";
+import { RawClient } from "./raw-client.ts";
 
 const run = promisify(execFile);
+const sandboxes = "/api/v2/sandboxes";
 const sharing = 20;
 
 export async function benchImages(undo: AsyncDisposableStack, runtime: LinuxRuntime, store: string): Promise<string> {
@@ -31,6 +35,7 @@ export async function benchImages(undo: AsyncDisposableStack, runtime: LinuxRunt
   const pulls = await comparePulls(runtime, registry, pull);
   await pull("bench/base:1");
   const boots = await compareBoots(runtime, `${registry.host}/bench/base:1`);
+  const creates = await compareCreates(undo, registry);
   const before = await used();
   for (let index = 0; index < sharing; index++) await pull(`bench/app:${index}`);
   const added = (await used()) - before;
@@ -39,6 +44,8 @@ export async function benchImages(undo: AsyncDisposableStack, runtime: LinuxRunt
     ...pulls,
     "",
     ...boots,
+    "",
+    ...creates,
     "",
     verdict(`${sharing} images that share a base of 300 MB, beside one`, (base + added) / base, 1.2, "x its disk"),
   ].join("\n");
@@ -185,5 +192,42 @@ async function compareBoots(runtime: LinuxRuntime, image: string): Promise<strin
   return [
     table("boot", series, "default image"),
     verdict("boot from a pulled image beside the default one", (pulled ?? 0) / (plain ?? 1), 1.1, "x"),
+  ];
+}
+
+/** the pools have their usual sizes, and are full at each create */
+async function compareCreates(undo: AsyncDisposableStack, { host }: RegistryOfTest): Promise<string[]> {
+  const daemon = await startDaemon(undo, {
+    SANDKEEP_POOL_HOT: "4",
+    SANDKEEP_POOL_WARM: "4",
+    SANDKEEP_REGISTRIES: host,
+    SANDKEEP_REGISTRY_HTTP: host,
+  });
+  const client = await RawClient.open(daemon);
+  const full = async () => {
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const metrics = await client.request("GET", "/metrics");
+      const waiting = [...metrics.matchAll(/^sandkeep_pooled_machines\{.*\} (\d+)$/gm)];
+      if (waiting.reduce((sum, [, count]) => sum + Number(count), 0) === 8) return;
+    }
+  };
+  const create = (body: object) => async () => {
+    const { sandbox } = JSON.parse(await client.request("POST", sandboxes, { persistent: false, ...body }));
+    return async () => {
+      await client.request("DELETE", `${sandboxes}/${sandbox.name}`);
+      await full();
+    };
+  };
+  const subjects = [
+    { name: "default image", run: create({}) },
+    { name: "pulled image", run: create({ image: `${host}/bench/base:1` }) },
+  ];
+  const series = await interleaved(subjects, 30, 5);
+  client.close();
+  const [plain, pulled] = series.map(({ samples }) => median(samples));
+  return [
+    table("create through a daemon with its usual pools", series, "default image"),
+    verdict("create from a pulled image beside the default one", (pulled ?? 0) / (plain ?? 1), 1.1, "x"),
   ];
 }

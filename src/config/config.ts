@@ -223,7 +223,7 @@ const schema = z.object({
   poolHot: whole(0, 1000).default(4).register(about, {
     env: "SANDKEEP_POOL_HOT",
     value: "count",
-    meaning: "machines kept booted from the default image",
+    meaning: "machines kept booted, from the default image and, up to half of them, from others used lately",
   }),
   poolWarm: whole(0, 1000).default(4).register(about, {
     env: "SANDKEEP_POOL_WARM",

@@ -2,14 +2,19 @@
  * The Linux runtime with a pool of prepared machines: those out of the pool are like all others, and none is left over.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { Files, Machine } from "../../src/core/ports/runtime.ts";
+import { importImage } from "../../src/runtime/linux/oci/import.ts";
 import { adoptSuite } from "../conformance/runtime/adopt.ts";
 import { bootFor, expectReconciled } from "../conformance/runtime/host.ts";
 import { run, sh } from "../conformance/runtime/run.ts";
 import { eventually } from "../harness/harness.ts";
+import { tarOf } from "../harness/images/image-archives.ts";
 import { agentPid, launcherPid, linuxHost } from "../harness/linux-host.ts";
 
 const host = linuxHost({ pool: { hot: 2, warm: 2 } });
@@ -67,6 +72,50 @@ describe("a runtime with a pool", () => {
       expect((await run(other, ["ls", "/greeting"])).status.code).not.toBe(0);
     }
     await host().runtime.ready();
+    await expectReconciled(host());
+  });
+
+  test("keeps a machine of an image that is used again, as long as its name stands for that content", async () => {
+    const { runtime, directory } = host();
+    const store = join(directory, "store");
+    const stores = { store, layers: runtime.layers, images: runtime.images, conventions: vercelConventions.image };
+    const busybox = await readFile("/bin/busybox");
+    const put = async (word: string) => {
+      const tar = await tarOf([
+        { name: "bin/cat", content: busybox, mode: 0o755 },
+        { name: "word", content: `${word}\n` },
+      ]);
+      return importImage(stores, Readable.from([tar]), { name: "app", node: false });
+    };
+    const words = async (count: number) => {
+      const read: string[] = [];
+      for (let n = 0; n < count; n++) {
+        const machine = await bootFor(host(), { root: { image: "app" } });
+        read.push((await run(machine, ["/bin/cat", "/word"])).stdout.trim());
+        await runtime.ready();
+      }
+      return read;
+    };
+    const waiting = () => preparedMachines().filter((name) => isBootedFromApp(name));
+    const isBootedFromApp = (name: string) => existsSync(join(store, "machines", name, "volume/fs/word"));
+    const used = () => runtime.machines().length;
+
+    await put("first");
+    expect(await words(1)).toEqual(["first"]);
+    expect(waiting()).toHaveLength(1);
+    expect(await words(2)).toEqual(["first", "first"]);
+    // The three that are used, and the one that waits.
+    expect(waiting()).toHaveLength(4);
+    expect(preparedMachines()).toHaveLength(used() + 4);
+
+    await put("second");
+    expect(await words(2)).toEqual(["second", "second"]);
+    await runtime.images.delete("app");
+    await eventually("none waits", () => waiting().length === 5);
+    await expect(bootFor(host(), { root: { image: "app" } })).rejects.toThrow("there is no such image");
+    // The same content again is the same version, whose layers may have been deleted meanwhile.
+    await put("second");
+    expect(await words(3)).toEqual(["second", "second", "second"]);
     await expectReconciled(host());
   });
 

@@ -62,7 +62,7 @@ function metricsOf({ machines, disk, openFiles, tcpMemory, sessions }: Vitals): 
     },
     {
       name: "sandkeep_pooled_machines",
-      help: "Machines that wait in the pool, booted from the default image (hot) or without a root (warm)",
+      help: "Machines that wait in the pool, booted from an image (hot) or without a root (warm)",
       values: (["hot", "warm"] as const).map((kind) => ({ labels: { kind }, value: machines[kind] })),
     },
     {

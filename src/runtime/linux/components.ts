@@ -235,7 +235,10 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   }
   const snapshots = new SnapshotStore({
     ...{ store, layers, images },
-    machines: () => machineNeeds(layers, machines.all()),
+    machines: async () => {
+      const needs = await machineNeeds(layers, machines.all());
+      return { ...needs, images: [...needs.images, ...pool.references] };
+    },
     live: (id) => machines.live.get(id),
   });
   const sync = async (volume: string) => {
@@ -273,7 +276,8 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     maker,
     network: "allow-all",
     limits,
-    root: () => hotRoot({ images, layers, snapshots }, options.defaultImage, limits),
+    image: options.defaultImage,
+    root: (image) => hotRoot({ images, layers, snapshots }, image, limits),
     logError,
   });
   const builds = new Builds({
@@ -331,6 +335,10 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
       logError,
     });
   undo.move();
+  const imagesChanged = async () => {
+    await pool.refresh().catch(logError);
+    await snapshots.collect();
+  };
   opened = {
     machines,
     store,
@@ -365,7 +373,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     isClosed: false,
     health,
     monitor,
-    imageWatch: new ImageWatch(images.folder, () => snapshots.collect(), logError),
+    imageWatch: new ImageWatch(images.folder, imagesChanged, logError),
   };
   return opened;
 }

@@ -2,6 +2,7 @@
 
 import { cpus } from "node:os";
 import { isSandkeepError } from "../../../core/model/errors.ts";
+import { imageKey } from "../../../core/model/image.ts";
 import type { Limits, Machine, MachineSetup } from "../../../core/ports/runtime.ts";
 import type { Components } from "../components.ts";
 import { shownCpus } from "./plan.ts";
@@ -47,7 +48,7 @@ function pooledMachine(
   usual: Limits,
 ): PreparedMachine | undefined {
   const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(usual, hostCpus);
-  const hot =
-    root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key, root.setup) : undefined;
+  const isUsual = root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus;
+  const hot = isUsual ? pool.takeHot(imageKey(root.image), root.key, root.setup) : undefined;
   return hot ?? pool.takeWarm();
 }

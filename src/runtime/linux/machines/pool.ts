@@ -1,14 +1,17 @@
 /**
- * The pool of prepared machines. `hot` ones are booted from the default image, `warm` ones wait for any root. It is
- * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller
- * down. Callers use a new machine at once, so filling also waits while commands start and machines stop, but not for long.
- * Hot ones may be set up already: each is replaced by one with the setup that its taker wanted, so that the pool has what
- * callers use.
+ * The pool of prepared machines. `hot` ones are booted from an image, `warm` ones wait for any root. It is refilled one
+ * prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller down. Callers
+ * use a new machine at once, so filling also waits while commands start and machines stop, but not for long. Hot ones may
+ * be set up already: each is replaced by one with the setup that its taker wanted, so that the pool has what callers use.
+ *
+ * Hot ones are of the default image. While callers use other images too, up to half of them are of these (RecentImages);
+ * they are made last.
  */
 
 import { SharedRun } from "../../../base/concurrency/single-flight.ts";
 import type { Limits, MachineSetup, NetworkMode } from "../../../core/ports/runtime.ts";
 import { type MachinePreparer, type PreparedMachine, type Root, setUp } from "./prepared-machine.ts";
+import { RecentImages, recency } from "./recent-images.ts";
 
 export interface PoolSize {
   hot: number;
@@ -20,8 +23,10 @@ export interface PoolOptions {
   maker: MachinePreparer;
   network: NetworkMode;
   limits: Limits;
-  /** what hot prepared machines are booted from; undefined when there is no such image yet */
-  root: () => Promise<HotRoot | undefined>;
+  /** key of the default image */
+  image: string;
+  /** what hot prepared machines of an image are booted from; undefined when there is no such image */
+  root: (image: string) => Promise<HotRoot | undefined>;
   /** called with errors of background work */
   logError: (error: unknown) => void;
 }
@@ -29,8 +34,17 @@ export interface PoolOptions {
 /** A root with its name, and as whom and where its commands usually start. */
 interface HotRoot extends Root {
   key: string;
+  /** the version of the image, which must stay while a machine is booted from it */
+  reference: string;
   user: string;
   cwd: string;
+}
+
+/** How many hot prepared machines an image should have. */
+interface Share {
+  image: string;
+  root: HotRoot;
+  count: number;
 }
 
 type Kind = keyof PoolSize;
@@ -38,6 +52,7 @@ type Kind = keyof PoolSize;
 /** What to make next; a root for a hot one, and perhaps a setup. */
 interface Missing {
   kind: Kind;
+  image?: string;
   root?: HotRoot;
   setup?: MachineSetup | undefined;
 }
@@ -52,6 +67,8 @@ interface Demand {
 interface Entry {
   /** of the root it is booted from; empty for a warm one */
   key: string;
+  /** of the image; undefined for a warm one */
+  reference: string | undefined;
   prepared: PreparedMachine;
 }
 
@@ -65,7 +82,12 @@ export class Pool {
   readonly #options: PoolOptions;
   readonly #preparedMachines: Record<Kind, Entry[]> = { hot: [], warm: [] };
   /** of the hot ones that were taken and not replaced yet */
-  readonly #demands: Demand[] = [];
+  #demands: Demand[] = [];
+  readonly #recent: RecentImages;
+  /** fills once no image but the default one was used for a while */
+  #forgetting: NodeJS.Timeout | undefined;
+  /** the version of the image that a machine is being booted from */
+  #making: string | undefined;
   readonly #filling = new SharedRun<void>();
   #timer: NodeJS.Timeout | undefined;
   /** when it was to begin to fill, in ms since any moment; undefined while it is not to begin later */
@@ -75,10 +97,12 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#recent = new RecentImages(Math.floor(options.size.hot / 2));
   }
 
-  /** a booted prepared machine made for exactly this root, if there is one: with this setup, or without any */
-  takeHot(key: string, setup?: MachineSetup): PreparedMachine | undefined {
+  /** a booted prepared machine made for exactly this root of an image, if there is one: with this setup, or without any */
+  takeHot(image: string, key: string, setup?: MachineSetup): PreparedMachine | undefined {
+    if (image !== this.#options.image && this.#options.size.hot > 1) this.#noteUse(image);
     const { hot } = this.#preparedMachines;
     const find = (wanted: string | undefined) =>
       hot.findIndex((entry) => entry.key === key && entry.prepared.setup === wanted);
@@ -138,6 +162,20 @@ export class Pool {
     void Promise.all(dead.map(({ prepared }) => this.#discard(prepared))).catch(this.#options.logError);
   }
 
+  /** the versions of images that must stay for prepared machines */
+  get references(): string[] {
+    const all = this.#preparedMachines.hot.map(({ reference }) => reference);
+    return [...new Set([...all, this.#making])].filter((reference) => reference !== undefined);
+  }
+
+  /** ends hot prepared machines of images that were deleted or changed; resolves when nothing needs these any more */
+  async refresh(): Promise<void> {
+    if (this.#closed || this.#options.size.hot === 0) return;
+    await this.#filling.current;
+    await this.#discardOthers(await this.#shares());
+    this.fill();
+  }
+
   /** how many wait */
   get size(): PoolSize {
     return { hot: this.#preparedMachines.hot.length, warm: this.#preparedMachines.warm.length };
@@ -151,6 +189,7 @@ export class Pool {
   /** ends all prepared machines, and makes no others */
   async close(): Promise<void> {
     this.#closed = true;
+    clearTimeout(this.#forgetting);
     await this.empty();
   }
 
@@ -180,34 +219,78 @@ export class Pool {
     }
   }
 
+  #noteUse(image: string): void {
+    this.#recent.used(image, performance.now());
+    clearTimeout(this.#forgetting);
+    this.#forgetting = setTimeout(() => this.fill(), recency).unref();
+  }
+
   /** what to make next; hot prepared machines of an image that has changed meanwhile are of no more use */
   async #missing(): Promise<Missing | undefined> {
     const { size } = this.#options;
-    const root = size.hot > 0 ? await this.#options.root() : undefined;
-    const stale = this.#preparedMachines.hot.filter((entry) => entry.key !== root?.key);
-    this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => entry.key === root?.key);
-    for (const { prepared } of stale) await this.#discard(prepared);
-    if (root && this.#preparedMachines.hot.length < size.hot) {
-      const demands = this.#demands.splice(0).filter(({ key }) => key === root.key);
-      this.#demands.push(...demands.slice(1));
-      return { kind: "hot", root, setup: demands[0]?.setup };
-    }
-    return this.#preparedMachines.warm.length < size.warm ? { kind: "warm" } : undefined;
+    const shares = size.hot > 0 ? await this.#shares() : [];
+    await this.#discardOthers(shares);
+    const { hot, warm } = this.#preparedMachines;
+    const short = shares.filter(({ root, count }) => hot.filter(({ key }) => key === root.key).length < count);
+    const usual = short.find(({ image }) => image === this.#options.image);
+    if (!usual && warm.length < size.warm) return { kind: "warm" };
+    const next = usual ?? short[0];
+    if (!next) return undefined;
+    this.#demands = this.#demands.filter(({ key }) => shares.some(({ root }) => root.key === key));
+    const at = this.#demands.findIndex(({ key }) => key === next.root.key);
+    const [demand] = at < 0 ? [] : this.#demands.splice(at, 1);
+    return { kind: "hot", image: next.image, root: next.root, setup: demand?.setup };
   }
 
-  async #add({ kind, root, setup }: Missing): Promise<void> {
+  /** the images that hot prepared machines should be booted from; the default one has what the others leave */
+  async #shares(): Promise<Share[]> {
+    const { image: usual, root: rootOf, size, logError } = this.#options;
+    const others: Share[] = [];
+    for (const [image, count] of this.#recent.wanted(performance.now())) {
+      const root = await rootOf(image).catch((error: unknown) => void logError(error));
+      if (root) others.push({ image, root, count });
+      else this.#recent.forget(image);
+    }
+    const root = await rootOf(usual);
+    const left = size.hot - others.reduce((sum, { count }) => sum + count, 0);
+    return root ? [{ image: usual, root, count: left }, ...others] : others;
+  }
+
+  /** ends the hot prepared machines that are in no share */
+  async #discardOthers(shares: Share[]): Promise<void> {
+    const left = new Map(shares.map(({ root, count }) => [root.key, count]));
+    const stale: Entry[] = [];
+    this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => {
+      const count = left.get(entry.key) ?? 0;
+      left.set(entry.key, count - 1);
+      if (count <= 0) stale.push(entry);
+      return count > 0;
+    });
+    for (const { prepared } of stale) await this.#discard(prepared);
+  }
+
+  async #add({ kind, image, root, setup }: Missing): Promise<void> {
     const { maker, network, limits } = this.#options;
-    const prepared = await maker.prepare(network, limits, root);
+    this.#making = root?.reference;
     try {
-      if (root) await maker.boot(prepared, root);
-      if (root) await prepared.agent?.rehearse(root);
-      await setUp(prepared, setup);
-      const entry = { key: root?.key ?? "", prepared };
-      this.#preparedMachines[kind].push(entry);
-      prepared.agent?.whenGone(() => this.#died(entry));
+      const prepared = await maker.prepare(network, limits, root);
+      try {
+        if (root) await maker.boot(prepared, root);
+        if (root) await prepared.agent?.rehearse(root);
+        await setUp(prepared, setup);
+        const entry = { key: root?.key ?? "", reference: root?.reference, prepared };
+        this.#preparedMachines[kind].push(entry);
+        prepared.agent?.whenGone(() => this.#died(entry));
+      } catch (error) {
+        await this.#discard(prepared);
+        throw error;
+      }
     } catch (error) {
-      await this.#discard(prepared);
+      // It must not keep the others from being made. Callers get the error, and two more uses try again.
+      if (image !== undefined && image !== this.#options.image) this.#recent.forget(image);
       throw error;
+    } finally {
+      this.#making = undefined;
     }
   }
 

@@ -29,13 +29,13 @@ export function bootRoot(stores: Stores, root: MachineRoot, claim: (layer: strin
   return "snapshot" in root ? fromSnapshot(stores, root.snapshot, claim) : fromImage(stores, root.image, claim);
 }
 
-/** what prepared machines are booted from in advance; undefined while there is no such image */
+/** what prepared machines are booted from in advance; undefined while there is no image of this key */
 export async function hotRoot(stores: Stores, name: string, limits: Limits) {
   if (!(await stores.images.get(name))) return undefined;
-  // Nothing that has a name is collected.
+  // Nothing that has a name is collected, nor what prepared machines need.
   const root = await bootRoot(stores, { image: name }, async () => {});
   const { user, cwd } = root.image;
-  return { ...root, user, cwd, limits, sudo: true, mounts: [] };
+  return { ...root, reference: imageReference(root.image), user, cwd, limits, sudo: true, mounts: [] };
 }
 
 /** drives as they are, or frozen copies that go with the machine */
