@@ -99,6 +99,7 @@ export const hostNeeds = [
   { command: "setcap", package: "libcap2-bin", why: "makes files with capabilities for tests", when: "test" },
   { command: "pzstd", package: "zstd", why: "writes layers of many frames for tests", when: "test" },
   { file: "/bin/busybox", package: "busybox-static", why: "is the only program in images for tests", when: "test" },
+  { command: "musl-gcc", package: "musl-tools", why: "compiles a program for an image with musl", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",
