@@ -148,11 +148,12 @@ export class Repository {
     return `${isPlain ? "http" : "https"}://${hostOf(registry)}`;
   }
 
-  #ask(place: Place, url: URL, headers: Record<string, string>): Promise<RegistryAnswer> {
+  #ask(place: Place, url: URL, headers: Record<string, string>, form?: URLSearchParams): Promise<RegistryAnswer> {
     const { settings, signal } = this.#options;
     return ask({
       url,
       headers,
+      form,
       mayBePrivate: this.#mayBePrivate(place, url),
       roots: settings.roots,
       patience: settings.patience ?? defaultPatience,
@@ -186,18 +187,22 @@ export class Repository {
   /** the headers to send from now on; undefined if we have no credentials */
   async #authorization(place: Place, challenge: string | undefined): Promise<Record<string, string> | undefined> {
     const login = await this.#options.credentials.find(place.registry);
-    const basic = login && `Basic ${Buffer.from(`${login.user}:${login.password}`).toString("base64")}`;
+    // A token instead of a password is for the token server alone.
+    const basic =
+      login && !login.isToken && `Basic ${Buffer.from(`${login.user}:${login.password}`).toString("base64")}`;
     const { scheme, fields } = parseChallenge(challenge ?? "");
-    if (scheme === "basic") return basic === undefined ? undefined : { authorization: basic };
+    if (scheme === "basic") return basic ? { authorization: basic } : undefined;
     if (scheme !== "bearer" || !fields.realm) return undefined;
     const realm = this.#realm(place, fields.realm);
-    if (fields.service) realm.searchParams.set("service", fields.service);
-    realm.searchParams.set("scope", `repository:${place.repository}:pull`);
-    const maySend = basic !== undefined && isOwnTokenServer(place.registry, realm);
-    const answer = await this.#ask(place, realm, maySend ? { authorization: basic } : {});
+    const maySend = login !== undefined && isOwnTokenServer(place.registry, realm);
+    const wanted = { ...(fields.service && { service: fields.service }), scope: `repository:${place.repository}:pull` };
+    const answer =
+      maySend && login.isToken
+        ? await this.#ask(place, realm, {}, refreshForm(login.password, wanted))
+        : await this.#ask(place, withQuery(realm, wanted), maySend && basic ? { authorization: basic } : {});
     const content = await readAll(answer, largestToken, "the answer of its token server");
     if (answer.status !== 200) {
-      const why = basic && !maySend ? `; credentials for "${place.registry}" are not sent to "${realm.host}"` : "";
+      const why = login && !maySend ? `; credentials for "${place.registry}" are not sent to "${realm.host}"` : "";
       throw new SandkeepError("forbidden", `${this.#cannot}: ${realm.host} gave no token (${answer.status})${why}`);
     }
     const token = tokenIn(content);
@@ -257,6 +262,22 @@ export function isOwnTokenServer(registry: string, { host, hostname }: URL): boo
   if (host === hostOf(registry) || (registry === "docker.io" && host === "auth.docker.io")) return true;
   const isDomain = /[a-z]$/.test(hostname) && hostname.includes(".");
   return isDomain && host === hostname && registry.endsWith(`.${hostname}`);
+}
+
+/** the form of OAuth 2 that exchanges an identity token for one that the registry accepts */
+function refreshForm(token: string, wanted: Record<string, string>): URLSearchParams {
+  return new URLSearchParams({
+    grant_type: "refresh_token",
+    client_id: "sandkeep",
+    refresh_token: token,
+    ...wanted,
+  });
+}
+
+function withQuery(url: URL, fields: Record<string, string>): URL {
+  const full = new URL(url);
+  for (const [name, value] of Object.entries(fields)) full.searchParams.set(name, value);
+  return full;
 }
 
 const tokenFile = z.object({ token: z.string().optional(), access_token: z.string().optional() });

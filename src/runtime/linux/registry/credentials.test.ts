@@ -17,6 +17,8 @@ test("logins are sealed, listed without their passwords, and found before those 
     "registry.test": auth("docker:two"),
     "helper.test": {},
     "broken.test": auth("nothing"),
+    "cloud.test": { ...auth("00000000-0000-0000-0000-000000000000:"), identitytoken: "long-lived" },
+    "bare.test": { identitytoken: "other" },
   };
   await writeFile(dockerFile, JSON.stringify({ auths, credsStore: "not/a name" }));
   const warnings: string[] = [];
@@ -24,11 +26,15 @@ test("logins are sealed, listed without their passwords, and found before those 
   const warn = (sentence: string) => void warnings.push(sentence);
   const credentials = new Credentials({ dataDir: folder, seal, dockerFile, warn });
   expect(await credentials.find("docker.io")).toEqual({ user: "hub", password: "one" });
+  expect(await credentials.find("cloud.test")).toMatchObject({ password: "long-lived", isToken: true });
+  expect(await credentials.find("bare.test")).toEqual({ user: "<token>", password: "other", isToken: true });
   expect(await credentials.find("helper.test")).toBeUndefined();
   expect(warnings.splice(0)[0]).toMatch(/that is no name of a program$/);
   await credentials.put("registry.test", { user: "own", password: "s3cret-three" });
   expect(await credentials.find("registry.test")).toEqual({ user: "own", password: "s3cret-three" });
   expect(await credentials.list()).toEqual([
+    { registry: "bare.test", user: "<token>", from: "docker" },
+    { registry: "cloud.test", user: "00000000-0000-0000-0000-000000000000", from: "docker" },
     { registry: "docker.io", user: "hub", from: "docker" },
     { registry: "registry.test", user: "own", from: "sandkeep" },
   ]);
@@ -85,11 +91,11 @@ test("programs that keep logins for Docker are asked, and one that cannot be use
   expect(await credentials.find("other.test")).toEqual({ user: "all", password: "s3cret" });
   expect(await credentials.find("unknown.test")).toBeUndefined();
   expect(warnings).toEqual([]);
-  for (const registry of ["token.test", "long.test", "none.test"]) {
+  expect(await credentials.find("token.test")).toEqual({ user: "<token>", password: "s3cret", isToken: true });
+  for (const registry of ["long.test", "none.test"]) {
     expect(await credentials.find(registry)).toBeUndefined();
   }
   expect(warnings).toEqual([
-    'Cannot use the program "docker-credential-token" for "token.test": it has an identity token, which is not supported',
     'Cannot use the program "docker-credential-long" for "long.test": its answer is too long',
     expect.stringMatching(/^Cannot use the program "docker-credential-none" for "none.test": .*ENOENT/),
   ]);

@@ -3,9 +3,9 @@
  * login`. A file of credentials never makes a pull fail: an unreadable one causes a warning and a pull without a login.
  *
  *   <data>/registries.json   { "registries": { host: { "user": …, "secret": sealed, "createdAt": ms } } }
- *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password } }, "credHelpers": { host: name },
- *                            "credsStore": name }; Docker's registry has a URL there, and the names are of programs that
- *                            keep passwords (login-program.ts)
+ *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password, "identitytoken": … } },
+ *                            "credHelpers": { host: name }, "credsStore": name }; Docker's registry has a URL there, and
+ *                            the names are of programs that keep passwords (login-program.ts)
  */
 
 import { readFileSync } from "node:fs";
@@ -21,6 +21,8 @@ import { isRegistry } from "./reference.ts";
 export interface Login {
   user: string;
   password: string;
+  /** whether the password is an identity token, which only the registry's token server takes */
+  isToken?: boolean;
 }
 
 /** A registry with a login. */
@@ -103,7 +105,7 @@ export class Credentials {
     if (dockerFile === undefined) return nothing;
     try {
       const { auths, credHelpers, credsStore } = dockerConfig.parse(JSON.parse(readFileSync(dockerFile, "utf8")));
-      const logins = Object.entries(auths ?? {}).flatMap(([key, entry]) => loginOf(key, entry.auth));
+      const logins = Object.entries(auths ?? {}).flatMap(([key, entry]) => loginOf(key, entry));
       const helpers = Object.entries(credHelpers ?? {}).map(([key, name]) => [registryOf(key), name]);
       return {
         logins: Object.fromEntries(logins),
@@ -137,10 +139,13 @@ interface DockerLogins {
 }
 
 const dockerConfig = z.object({
-  auths: z.record(z.string(), z.object({ auth: z.string().nullish() })).nullish(),
+  auths: z.record(z.string(), z.object({ auth: z.string().nullish(), identitytoken: z.string().nullish() })).nullish(),
   credHelpers: z.record(z.string(), z.string()).nullish(),
   credsStore: z.string().nullish(),
 });
+
+/** the name that Docker's programs give to an identity token instead of a user */
+export const tokenUser = "<token>";
 
 function registryOf(key: string): string {
   const host = key
@@ -150,9 +155,12 @@ function registryOf(key: string): string {
   return host === "index.docker.io" ? "docker.io" : host;
 }
 
-function loginOf(key: string, auth: string | null | undefined): [string, Login][] {
-  if (!auth) return [];
-  const text = Buffer.from(auth, "base64").toString();
+type DockerLogin = NonNullable<z.infer<typeof dockerConfig>["auths"]>[string];
+
+function loginOf(key: string, { auth, identitytoken: token }: DockerLogin): [string, Login][] {
+  const text = Buffer.from(auth ?? "", "base64").toString();
   const at = text.indexOf(":");
+  // The user beside a token may be missing, or one that means nobody; the password beside it is empty.
+  if (token) return [[registryOf(key), { user: text.slice(0, at) || tokenUser, password: token, isToken: true }]];
   return at < 1 ? [] : [[registryOf(key), { user: text.slice(0, at), password: text.slice(at + 1) }]];
 }

@@ -16,6 +16,8 @@ import { isPublic } from "../../../core/network/special-ranges.ts";
 export interface RegistryRequest {
   url: URL;
   headers?: Record<string, string>;
+  /** fields of a form to send with POST; default: a GET */
+  form?: URLSearchParams | undefined;
   /** whether the host may have an address that is not public */
   mayBePrivate: boolean;
   /** certificates to trust; default those that Node knows */
@@ -43,13 +45,19 @@ export interface RegistryAnswer {
 }
 
 export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
-  const { url, headers = {}, mayBePrivate, roots, patience, signal } = request;
+  const { url, headers = {}, form, mayBePrivate, roots, patience, signal } = request;
   const why = unreachable(url, mayBePrivate);
   if (why) return Promise.reject(why);
   const isSecure = url.protocol === "https:";
   return new Promise((resolve, reject) => {
     const asked = (isSecure ? secureRequest : plainRequest)(url, {
-      headers: { "user-agent": "sandkeep", "accept-encoding": "identity", ...headers },
+      method: form ? "POST" : "GET",
+      headers: {
+        "user-agent": "sandkeep",
+        "accept-encoding": "identity",
+        ...(form && { "content-type": "application/x-www-form-urlencoded" }),
+        ...headers,
+      },
       // Refuses a name that resolves to an address that is not public, at the moment of the connection.
       lookup: guardedLookup((host, address) => refusalOf(host, address, mayBePrivate)),
       // A connection of its own: one that is kept may lead to an address that this request must not reach.
@@ -78,7 +86,7 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
         discard: () => void response.destroy(),
       });
     });
-    asked.end();
+    asked.end(form?.toString());
   });
 }
 

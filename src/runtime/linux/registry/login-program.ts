@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { z } from "zod";
 import { messageOf } from "../../../core/model/errors.ts";
-import type { Login } from "./credentials.ts";
+import { type Login, tokenUser } from "./credentials.ts";
 
 const patience = 10_000;
 const longestAnswer = 64 << 10;
@@ -27,9 +27,8 @@ export async function askProgram(
     if (code !== 0) return /credentials not found/.test(output) ? undefined : refuse(`it ended with the code ${code}`);
     const answer = parsed(output);
     if (!answer) return refuse("its answer is not what it should be");
-    // Docker's mark for a token that is exchanged for others.
-    if (answer.Username === "<token>") return refuse("it has an identity token, which is not supported");
-    return { user: answer.Username, password: answer.Secret };
+    const { Username: user, Secret: password } = answer;
+    return user === tokenUser ? { user, password, isToken: true } : { user, password };
   } catch (error) {
     return refuse(messageOf(error));
   }
