@@ -31,6 +31,13 @@ export async function image(args: string[], context: CommandContext): Promise<un
     await imageBuildCommand(args, { ...context, progress });
     return;
   }
+  const { asksDaemon, imageShowCommand } = await import("./cli/commands/image-show.ts");
+  const { isOtherDaemon } = await import("./cli/offline/other-daemon.ts");
+  const here = resolve(process.env.SANDKEEP_DATA_DIR || "/var/lib/sandkeep");
+  if (asksDaemon(args, () => isOtherDaemon(context.environment, here))) {
+    await imageShowCommand(args, context);
+    return;
+  }
   const { imageCommand } = await import("./cli/offline/image.ts");
   const { openOfflineStore } = await import("./cli/offline/offline-store.ts");
   const { otherDaemonNote } = await import("./cli/offline/other-daemon.ts");

@@ -281,6 +281,7 @@ export const routes: Routes = {
   createImageFromSnapshot: "POST /snapshots/{snapshot}/image",
   buildImage: "POST /builds",
   listImages: "GET /images",
+  getImage: "GET /images/details",
   deleteImage: "DELETE /images",
   exportImage: "GET /images/archive",
   listDrives: "GET /drives",

@@ -51,7 +51,7 @@ test("an image is imported, listed and deleted", async () => {
   const at = await store();
   const size = { total: expect.any(Number), shared: expect.any(Number), own: expect.any(Number) };
   const common = { size, createdAt: expect.stringMatching(/^\d{4}-.*Z$/) };
-  expect(await run(at, ["list"])).toEqual(["NAME  TEAM  LAYERS  SIZE  SHARED  AGE"]);
+  expect(await run(at, ["list"])).toEqual(["NAME  TEAM  LAYERS  SIZE  SHARED  OWN  AGE"]);
   expect((await run(at, ["import", "-", "--no-node"], await savedImage())).join()).toMatch(
     /^saved:1 {2}1 layer {2}1 kB/,
   );
@@ -72,7 +72,7 @@ test("an image of a team has its own place beside the host's image of the same n
   const at = await store();
   const team = ["--team", "team_a"];
   await run(at, ["import", "-", "--no-node", ...team], await savedImage());
-  expect((await run(at, ["ls"])).join()).toMatch(/^NAME.*,saved:1 {2}team_a {2}1 +1 kB +- +\d+s$/);
+  expect((await run(at, ["ls"])).join()).toMatch(/^NAME.*,saved:1 {2}team_a {2}1 +1 kB +- +1 kB +\d+s$/);
   expect(JSON.parse((await run(at, ["inspect", "saved:1"])).join())).toMatchObject({ owner: "team_a" });
   expect(await refusal(run(at, ["inspect", "saved:1", "--team", "team_b"]))).toMatch(
     /^not-found.*"team_b": there is no such image; there is one with --team team_a$/,
@@ -88,7 +88,7 @@ test("an image of a team has its own place beside the host's image of the same n
   await run(at, ["import", "-", "--no-node"], await savedImage());
   expect(await run(at, ["history", "saved:1", ...team])).toHaveLength(1);
   await run(at, ["rm", "saved:1", ...team]);
-  expect((await run(at, ["ls"])).join()).toMatch(/^NAME.*,saved:1 {2}- +1 +1 kB +- +\d+s$/);
+  expect((await run(at, ["ls"])).join()).toMatch(/^NAME.*,saved:1 {2}- +1 +1 kB +- +1 kB +\d+s$/);
   expect(await at.images.get("saved:1", "team_a")).not.toHaveProperty("owner");
   await run(at, ["rm", "saved:1"]);
   await run(at, ["import", "-", "--no-node", ...team], await savedImage());

@@ -113,6 +113,6 @@ test("the binary lists images", async (context) => {
   needs(context, "root", "the guest binary");
   const dataDir = await tempDir();
   const { stdout } = await run(process.execPath, [main, "image", "list", "--data-dir", dataDir]);
-  expect(stdout).toBe("NAME  TEAM  LAYERS  SIZE  SHARED  AGE\n");
+  expect(stdout).toBe("NAME  TEAM  LAYERS  SIZE  SHARED  OWN  AGE\n");
   expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);
 });

@@ -2,9 +2,15 @@
 
 import { addressIn } from "../client/connection.ts";
 
-/** undefined if the settings name no daemon, or the one of this directory */
-export function otherDaemonNote({ SANDKEEP_URL: url }: NodeJS.ProcessEnv, dataDir: string): string | undefined {
-  if (!url || isSame(url, addressIn(dataDir))) return undefined;
+/** whether the settings name a daemon, and not the one of this directory */
+export function isOtherDaemon({ SANDKEEP_URL: url }: NodeJS.ProcessEnv, dataDir: string): boolean {
+  return Boolean(url) && !isSame(url ?? "", addressIn(dataDir));
+}
+
+/** undefined if the settings name no other daemon */
+export function otherDaemonNote(environment: NodeJS.ProcessEnv, dataDir: string): string | undefined {
+  if (!isOtherDaemon(environment, dataDir)) return undefined;
+  const { SANDKEEP_URL: url } = environment;
   return `This works on the images in ${dataDir} of this host, not on those of the daemon at ${url}`;
 }
 

@@ -4,8 +4,8 @@ import { parseArgs } from "node:util";
 import { optionProblem } from "../../base/similar.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type Credentials, checkRegistry } from "../../runtime/linux/registry/credentials.ts";
+import { shown } from "../print/shown.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
-import { shown } from "./shown.ts";
 
 export const registryUsage = `Usage:
   sandkeep registry login <registry> --user <name>

@@ -269,6 +269,8 @@ export function guarded(
     hasUpload: reads,
     export: reads,
     list: reads,
+    listSized: reads,
+    get: reads,
     delete: makesImages,
   };
   const templates: Checks<Templates> = {

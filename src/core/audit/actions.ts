@@ -223,6 +223,8 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     hasUpload: unrecorded,
     export: unrecorded,
     list: unrecorded,
+    listSized: unrecorded,
+    get: unrecorded,
     delete: onThing("image.delete"),
   },
   templates: {

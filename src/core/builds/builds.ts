@@ -8,14 +8,14 @@ import { unlessAborted } from "../../base/concurrency/waits.ts";
 import { sha256Of } from "../../base/sha256.ts";
 import type { Quotas } from "../access/quotas.ts";
 import { type Context, memoryPerVcpu } from "../context.ts";
-import { resolveBase, type WantedImage, wantedImage } from "../images/images.ts";
+import { imageHere, resolveBase, type WantedImage, wantedImage } from "../images/images.ts";
 import { eachTenth } from "../images/pull-reports.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import { allowAll, type NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildContext, NewImage } from "../ports/image-builds.ts";
-import type { ImageInfo } from "../ports/images.ts";
+import type { ImageInfo, ImageSizes } from "../ports/images.ts";
 import { Build, type BuildEvent, machineNetwork } from "./build.ts";
 import { type BuildPlan, type ImageSettings, stagesBelow } from "./build-plan.ts";
 
@@ -54,6 +54,11 @@ const mostContexts = { ofTeam: 4, ofAll: 16, waiting: 1000 };
 /** longest time without a byte while files are sent, in ms */
 const longestSilence = 60_000;
 const mostExports = { ofTeam: 2, ofAll: 8 };
+
+export interface SizedImage {
+  image: ImageInfo;
+  sizes: ImageSizes;
+}
 
 export class Builds {
   readonly #context: Context;
@@ -164,6 +169,21 @@ export class Builds {
   /** the images that the team may boot: its own and the host's */
   list(caller: Caller): Promise<ImageInfo[]> {
     return this.#context.runtime.images.list(caller.teamId);
+  }
+
+  /** the same, with their sizes */
+  async listSized({ teamId }: Caller): Promise<SizedImage[]> {
+    const { images } = this.#context.runtime;
+    const all = await images.list(teamId);
+    return Promise.all(all.map(async (image) => ({ image, sizes: await images.sizes(image, teamId) })));
+  }
+
+  /** an image that the team may boot, by a name or digest that a create finds here */
+  async get({ teamId }: Caller, name: string): Promise<SizedImage> {
+    const { images } = this.#context.runtime;
+    const image = await imageHere(images, wantedImage(name), teamId);
+    if (image) return { image, sizes: await images.sizes(image, teamId) };
+    throw new SandkeepError("not-found", `Cannot show image "${name}": there is no such image`);
   }
 
   /** deletes an image of the team's own; sandboxes and snapshots that need its files keep them */

@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey } from "../model/image.ts";
 import type { Owner, SandboxBase } from "../model/sandbox.ts";
-import type { ImageInfo, PullProgress } from "../ports/images.ts";
+import type { ImageInfo, Images, PullProgress } from "../ports/images.ts";
 
 const runtimes = ["node24", "node22", "node26", "python3.13"];
 /** the runtime that is in every image, unless it was imported without */
@@ -107,7 +107,7 @@ async function importedImage(
   const teamId = asked.owner ?? user.teamId;
   const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
   if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
-  const pinned = asked.digest && (await images.list(teamId)).find((image) => hasDigest(image, asked.digest));
+  const pinned = await pinnedImage(images, asked, teamId);
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
   // An image that the default image may replace is never pulled.
   const mayPull = asked.otherwise === undefined && !asked.isLocal && alias === undefined;
@@ -123,6 +123,21 @@ async function importedImage(
   }
   if (alias) return aliased(context, asked, alias);
   return pull?.(asked.name, teamId, { progress });
+}
+
+/** the first image here with the digest or one of the names, whatever aliases there are */
+export async function imageHere(images: Images, asked: WantedImage, teamId: string): Promise<ImageInfo | undefined> {
+  const pinned = await pinnedImage(images, asked, teamId);
+  if (pinned) return pinned;
+  for (const name of asked.candidates) {
+    const image = await images.get(name, teamId);
+    if (image) return image;
+  }
+  return undefined;
+}
+
+async function pinnedImage(images: Images, { digest }: WantedImage, teamId: string): Promise<ImageInfo | undefined> {
+  return digest === undefined ? undefined : (await images.list(teamId)).find((image) => hasDigest(image, digest));
 }
 
 /** compares with the digest of its content here, and with those that its registry shows */

@@ -15,8 +15,18 @@ export interface Images {
    * of that name that came in another way, and does not change it
    */
   pull?: ((name: string, team: string, options?: PullImageOptions) => Promise<ImageInfo | undefined>) | undefined;
+  /** how large one is; with a team, only the images that it may use count as others */
+  sizes(image: ImageInfo, team?: string): Promise<ImageSizes>;
   /** images by further names for them, in which `*` stands for any text */
   aliases?(): Promise<Record<string, string>>;
+}
+
+/** Bytes of an image's unpacked layers. */
+export interface ImageSizes {
+  total: number;
+  /** those that other images have too */
+  shared: number;
+  own: number;
 }
 
 export interface PullImageOptions {

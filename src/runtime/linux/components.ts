@@ -24,6 +24,7 @@ import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
 import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
 import { ImageWatch } from "./images/image-watch.ts";
 import { ImageStore } from "./images/images.ts";
+import { sizesOf } from "./images/sizes.ts";
 import { Capturer } from "./layers/capture.ts";
 import { LayerStore } from "./layers/layers.ts";
 import { SnapshotStore } from "./layers/snapshots.ts";
@@ -233,6 +234,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     const puller = new Puller({ store, layers, images, conventions, requireRoom }, registries);
     images.pull = (name, team, how) => puller.pull(name, team, how);
   }
+  images.sizes = (image, team) => sizesOf({ images, layers }, image, team);
   const snapshots = new SnapshotStore({
     ...{ store, layers, images },
     machines: async () => {

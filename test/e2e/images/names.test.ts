@@ -109,6 +109,38 @@ test("a create by digest pulls the image once; later ones need no registry, what
   expect(daemon.said() + daemon.complaints()).not.toContain("by its digest run the image");
 });
 
+test("images are listed, shown and deleted through a daemon elsewhere, as on its host", async () => {
+  const ask = async (words: string[], env: Record<string, string> = {}) => {
+    const { PATH, HOME } = process.env;
+    const own = { PATH, HOME, SANDKEEP_API_KEY: daemon.key, SANDKEEP_DATA_DIR: "/nonexistent", ...env };
+    const { stdout, stderr } = await run(sandkeepCommand(), ["image", ...words], { env: own }).catch(
+      (error: { stdout: string; stderr: string }) => error,
+    );
+    return `${stdout}${stderr}`;
+  };
+  const url = ["--url", daemon.url];
+  const [, hex = ""] = pinned.pulled.split("@sha256:");
+  const listed = await ask(["ls", ...url]);
+  expect(listed).toMatch(/^NAME +TEAM +LAYERS +SIZE +SHARED +OWN +AGE\n/);
+  // Its layer of busybox is the one of another image, too.
+  expect(listed).toMatch(/\/test\/pulled:sha256-\w+ +- +2 +2(\.\d)? MB +2(\.\d)? MB +\d+ (bytes|kB) +\d+[smh]\n/);
+  expect(listed).toMatch(/^built-pulled +own +/m);
+  const shown = JSON.parse(await ask(["inspect", pinned.pulled], { SANDKEEP_URL: daemon.url }));
+  expect(shown).toMatchObject({ source: { reference: pinned.pulled, digest: `sha256:${hex}` }, own: false, layers: 2 });
+  expect(shown.parts).toHaveLength(2);
+  const offline = await cli("image", "history", shown.name);
+  expect(await ask(["history", shown.name, ...url])).toBe(offline);
+  expect(JSON.parse(await ask(["ls", "--json", ...url]))).toContainEqual(
+    expect.objectContaining({ name: shown.name, size: shown.size }),
+  );
+  expect(await ask(["rm", "built-pulled", ...url])).toMatch(/^deleted built-pulled/);
+  expect(await ask(["ls", ...url])).not.toContain("built-pulled");
+  // The host's images are the operator's.
+  expect(await ask(["rm", shown.name, ...url])).toMatch(/the team has no such image/);
+  expect(await ask(["inspect", "gone", ...url])).toMatch(/Cannot show image "gone": there is no such image/);
+  expect(await ask(["ls", "x", ...url])).toMatch(/it takes no name/);
+});
+
 /** the word in an image, as each API runs a sandbox from it */
 async function expectFound(image: string, expected: string): Promise<void> {
   const own = { apiKey: daemon.key, apiUrl: daemon.url, sandboxUrl: daemon.url };

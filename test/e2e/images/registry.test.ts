@@ -151,7 +151,7 @@ test("an image that cannot be pulled is refused clearly", async () => {
 
 test("images are listed with what they share, shown without control characters, and free their disk at once", async () => {
   const list = await cli("image", "ls");
-  expect(list).toMatch(new RegExp(`${registry.host}/test/tiny:docker +- +2 +\\d+ MB +\\d+ MB +\\d+[smhd]`));
+  expect(list).toMatch(new RegExp(`${registry.host}/test/tiny:docker +- +2 +\\d+ MB +\\d+ MB +\\d+ \\w+ +\\d+[smhd]`));
   const evil = await cli("image", "history", `${registry.host}/test/scratch:zstd`);
   expect(evil).toContain("\\u{1b}]0;owned\\u{7}");
   const inspected = await cli("image", "inspect", `${registry.host}/test/scratch:zstd`);

@@ -211,7 +211,7 @@ describe("valid requests", () => {
       "story-image",
     );
     const { images } = (await call("listImages")).json;
-    expect(images).toContainEqual(expect.objectContaining({ name: "story-image", own: true }));
+    expect(images).toContainEqual(expect.objectContaining({ name: "story-image", own: true, source: null }));
     const made = await call("createSandbox", { body: { name: "of-image", image: "story-image" } });
     expect(made.json.image).toBe("story-image");
     await call("deleteSandbox", { params: { sandbox: "of-image" }, query: { snapshots: true } });
@@ -252,6 +252,13 @@ describe("valid requests", () => {
     const files = { Dockerfile: Buffer.from("FROM scratch\nCOPY word /word\n"), word: Buffer.from("in the image") };
     const built = await call("buildImage", { query: { name: "built" }, bytes: await tarOfFiles(files) });
     expect(linesOf(built.text).at(-1)).toMatchObject({ type: "built", image: { name: "built" } });
+    const shown = await call("getImage", { query: { name: "built:latest" } });
+    expect(shown.json).toMatchObject({
+      ...{ name: "built", own: true, source: null, parts: null, env: expect.any(Object), labels: {}, volumes: [] },
+      history: [{ createdBy: "COPY word /word", comment: null, createdAt: expect.any(Number), isEmpty: false }],
+    });
+    const byDigest = await call("getImage", { query: { name: `any@${shown.json.digest}` } });
+    expect(byDigest.json).toEqual(shown.json);
     expect((await call("exportImage", { query: { name: "built" } })).text).toContain("oci-layout");
   });
 

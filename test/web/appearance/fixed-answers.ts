@@ -86,6 +86,9 @@ export const fixedAnswers: Answers = {
       cwd: "/workspace",
       ports: [],
       own: false,
+      size: { total: 0, shared: 0, own: 0 },
+      layers: 1,
+      source: null,
     })),
   }),
   listDrives: () => ({

@@ -12,7 +12,7 @@ import { ndjson } from "../../kit/live.ts";
 import { loadedLater } from "../../kit/loaded-later.ts";
 import { errorLine } from "../errors.ts";
 import { answers, answersNothing, flag, operation, wholeNumber } from "../frame/operation.ts";
-import { imageResource, printImage } from "../resources/image.ts";
+import { imageDetails, printImage, printImageDetails, printSizedImage, sizedImage } from "../resources/image.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Images";
@@ -113,15 +113,22 @@ export function imageOperations({ core, logError }: Dialect) {
       tag,
       summary: "Lists the images that the team may use: its own and the host's",
       about: "team",
-      answer: answers(
-        "The images",
-        z.object({
-          images: z.array(imageResource.extend({ own: z.boolean().meta({ description: "Whether it is the team's" }) })),
-        }),
-      ),
+      answer: answers("The images", z.object({ images: z.array(sizedImage) })),
       async run({ caller }) {
-        const images = await core.builds.list(caller);
-        return { images: images.map((image) => ({ ...printImage(image), own: image.owner !== undefined })) };
+        return { images: (await core.builds.listSized(caller)).map(printSizedImage) };
+      },
+    }),
+    operation({
+      id: "getImage",
+      method: "GET",
+      path: "/images/details",
+      tag,
+      summary: "Returns an image that the team may use, with its environment, its layers and how it was made",
+      about: "team",
+      query: { name: z.string().min(1).max(512).meta({ description: "As a create names it: also by digest" }) },
+      answer: answers("The image", imageDetails),
+      async run({ caller, query: { name } }) {
+        return printImageDetails(await core.builds.get(caller, name));
       },
     }),
     operation({
