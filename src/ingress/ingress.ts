@@ -4,24 +4,19 @@
  * upgrade (WebSocket …) passes too. Client and sandbox are both hostile: neither may hold what belongs to others.
  */
 
-import {
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type ServerResponse,
-  request as send,
-} from "node:http";
+import { type ClientRequest, type IncomingMessage, type ServerResponse, request as send } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
 import { headOf, offersHttp2, pairs } from "../base/http-headers.ts";
 import { limitInformational } from "../base/informational-answers.ts";
-import { SandkeepError } from "../core/model/errors.ts";
-import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
+import { Connections, type ConnectionsOptions } from "./connections.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
+import type { Readiness } from "./port-access.ts";
 import {
+  inForm,
   isOurFault,
   printRefusal,
   type Refusal,
@@ -31,38 +26,15 @@ import {
   refusalOf,
 } from "./refusal.ts";
 
-export interface IngressOptions {
-  routes: Pick<Routes, "connect">;
+export interface IngressOptions extends ConnectionsOptions {
   /** what this host is below, or what it should be; lowercase */
   domain: (host: string) => string;
-  /** how clients of a dialect name ports, and prove that they may reach private ones; default neither */
-  ports?: PortAccess | undefined;
   /** hosts below the domain that are the daemon's own; default none */
   ownHosts?: () => string[];
-  /** most connections into one sandbox at a time; default 512 */
-  connections?: number;
-  /** how long the sandbox may take to accept a connection, in ms; default 30 s */
-  patience?: number;
   /** how long a client may pause in the middle of its request, in ms; default 60 s */
   pause?: number;
   /** called with errors that neither the client nor the sandbox has caused */
   logError?: (error: unknown) => void;
-}
-
-export interface PortAccess {
-  /** the label of the port that a request names in its headers, whatever its host is; undefined when it names none */
-  portOf(headers: IncomingHttpHeaders): string | undefined;
-  /** name of the header that a sandbox's token comes in, in lower case */
-  tokenHeader: string;
-  /** whether it is the token of the sandbox with this label */
-  isToken(sandbox: string, token: string): boolean;
-  /** checks a request to a port by its label, and prepares the port; may refuse it, or name headers that stay behind */
-  ready?(port: string, request: Pick<IncomingMessage, "url" | "headers">): Promise<Readiness>;
-}
-
-interface Readiness {
-  refusal?: { status: number; message: string };
-  dropped?: readonly string[];
 }
 
 export interface Ingress {
@@ -85,9 +57,9 @@ export function createIngress(options: IngressOptions): Ingress {
     const host = hostName(headers.host);
     const domain = options.domain(host);
     const named = options.ports?.portOf(headers);
-    if (named !== undefined) return { subdomain: named, domain, path: undefined };
-    const path = isBelow(host, domain) ? undefined : portPath(url);
-    return { subdomain: path?.subdomain ?? subdomainOf(host, domain), domain, path };
+    const path = named !== undefined || isBelow(host, domain) ? undefined : portPath(url);
+    const subdomain = named ?? path?.subdomain ?? subdomainOf(host, domain);
+    return { subdomain, domain, path, form: (refusal) => inForm(options.ports, subdomain, refusal) };
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -95,16 +67,16 @@ export function createIngress(options: IngressOptions): Ingress {
     response.once("close", () => gone.abort());
     // Over HTTP/2 many requests share the socket.
     if (request.httpVersionMajor < 2) keepAlive(request.socket);
+    const { subdomain, ...place } = destination(request);
     try {
-      const { subdomain, ...place } = destination(request);
       const { refusal, dropped } = await ready(subdomain, request, place.path);
-      if (refusal) return refuse(request, response, refusalBy(refusal));
+      if (refusal) return refuse(request, response, place.form(refusalBy(refusal)));
       const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
       forward({ request, response, way, headers: headersFor(request, host, { dropped }), ...place, pause });
     } catch (error) {
       if (isOurFault(error)) logError(error);
-      refuse(request, response, refusalOf(error));
+      refuse(request, response, place.form(refusalOf(error)));
     }
   }
 
@@ -130,19 +102,19 @@ export function createIngress(options: IngressOptions): Ingress {
     const gone = new AbortController();
     socket.on("error", () => socket.destroy());
     socket.once("close", () => gone.abort());
+    const { subdomain, ...place } = destination(request);
     try {
       // The body would come over the bare socket, unparsed.
-      if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
-      const { subdomain, ...place } = destination(request);
+      if (hasBody(request)) return refuseOn(socket, request, place.form(refusalFor("upgrade-with-body")));
       const { refusal, dropped } = await ready(subdomain, request, place.path);
-      if (refusal) return refuseOn(socket, request, refusalBy(refusal));
+      if (refusal) return refuseOn(socket, request, place.form(refusalBy(refusal)));
       const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
       const headers = headersFor(request, host, { upgrade: true, dropped });
       forwardUpgrade({ request, socket, head, way, headers, ...place });
     } catch (error) {
       if (isOurFault(error)) logError(error);
-      refuseOn(socket, request, refusalOf(error));
+      refuseOn(socket, request, place.form(refusalOf(error)));
     }
   }
 
@@ -159,114 +131,21 @@ export function createIngress(options: IngressOptions): Ingress {
   };
 }
 
-/** Opens connections into sandboxes, so many to each and not more, whatever its ports are called. */
-class Connections {
-  readonly #routes: IngressOptions["routes"];
-  readonly #ports: PortAccess | undefined;
-  readonly #most: number;
-  readonly #patience: number;
-  readonly #open = new Map<string, number>();
-
-  constructor({ routes, ports, connections = 512, patience = 30_000 }: IngressOptions) {
-    this.#routes = routes;
-    this.#ports = ports;
-    this.#most = connections;
-    this.#patience = patience;
-  }
-
-  async open(
-    subdomain: string | undefined,
-    { headers }: IncomingMessage,
-    signal: AbortSignal,
-  ): Promise<PortConnection> {
-    if (subdomain === undefined) throw new SandkeepError("not-found", "Cannot connect: the host names no sandbox");
-    let counted: string | undefined;
-    let isOver = false;
-    const leave = once(() => {
-      isOver = true;
-      if (counted !== undefined) this.#leave(counted);
-    });
-    const enter = async (): Promise<PortConnection> => {
-      const { open, port } = await this.#routes.connect(subdomain);
-      if (isOver) throw new SandkeepError("conflict", "Cannot connect: the client did not wait");
-      if (port?.isPrivate) this.#permit(port.sandbox, headers);
-      counted = this.#join(port?.sandbox ?? subdomain);
-      return { way: await open(), host: port?.host };
-    };
-    try {
-      const opened = await this.#dial(enter(), signal);
-      opened.way.once("close", leave);
-      if (opened.way.closed) leave();
-      return opened;
-    } catch (error) {
-      leave();
-      throw error;
-    }
-  }
-
-  /** before anything is done for it */
-  #permit(sandbox: string, headers: IncomingHttpHeaders): void {
-    const token = this.#ports && headers[this.#ports.tokenHeader];
-    if (typeof token === "string" && this.#ports?.isToken(sandbox, token)) return;
-    throw new SandkeepError("forbidden", "Cannot connect: the sandbox's token is missing or wrong");
-  }
-
-  #join(sandbox: string): string {
-    const count = this.#open.get(sandbox) ?? 0;
-    if (count >= this.#most) throw new SandkeepError("limit", `Cannot connect: "${sandbox}" has ${count} connections`);
-    this.#open.set(sandbox, count + 1);
-    return sandbox;
-  }
-
-  async #dial(dialled: Promise<PortConnection>, signal: AbortSignal): Promise<PortConnection> {
-    const { promise: over, reject } = Promise.withResolvers<never>();
-    const giveUp = () => reject(new SandkeepError("conflict", "Cannot connect: the sandbox does not accept"));
-    const timer = setTimeout(giveUp, this.#patience);
-    signal.addEventListener("abort", giveUp);
-    let late = false;
-    dialled.then(
-      ({ way }) => late && way.destroy(),
-      () => undefined,
-    );
-    try {
-      return await Promise.race([dialled, over]);
-    } catch (error) {
-      late = true;
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", giveUp);
-    }
-  }
-
-  #leave(sandbox: string): void {
-    const count = (this.#open.get(sandbox) ?? 1) - 1;
-    if (count > 0) this.#open.set(sandbox, count);
-    else this.#open.delete(sandbox);
-  }
-}
-
-/** A connection into a sandbox, and the host that requests on it name, where that is not the client's. */
-interface PortConnection {
-  way: Duplex;
-  host: string | undefined;
-}
-
 interface Destination {
   subdomain: string | undefined;
   domain: string;
   /** where it was named by its path */
   path: PortPath | undefined;
+  /** a refusal as the clients that use this name read it */
+  form: (refusal: Refusal) => Refusal;
 }
 
-interface Exchange {
+interface Exchange extends Omit<Destination, "subdomain"> {
   request: IncomingMessage;
   response: ServerResponse;
   /** the connection to the program in the sandbox */
   way: Duplex;
   headers: RawHeaders;
-  domain: string;
-  path: PortPath | undefined;
   pause: number;
 }
 
@@ -276,7 +155,7 @@ interface Exchange {
  */
 const switching = 101;
 
-function forward({ request, response, way, headers: sent, domain, path, pause }: Exchange): void {
+function forward({ request, response, way, headers: sent, domain, path, form, pause }: Exchange): void {
   response.once("close", () => way.destroy());
   // The current user of the connection handles its errors; later ones do not matter.
   way.on("error", () => way.destroy());
@@ -310,7 +189,7 @@ function forward({ request, response, way, headers: sent, domain, path, pause }:
   function giveUp(kind: RefusalKind): void {
     way.destroy();
     drain();
-    refuse(request, response, refusalFor(kind));
+    refuse(request, response, form(refusalFor(kind)));
   }
 
   /**
@@ -344,15 +223,13 @@ function watchPauses(request: IncomingMessage, onward: ClientRequest, pause: num
   request.once("close", stop);
 }
 
-interface UpgradeExchange {
+interface UpgradeExchange extends Omit<Destination, "subdomain"> {
   request: IncomingMessage;
   socket: Duplex;
   /** what the client sent after its headers */
   head: Buffer;
   way: Duplex;
   headers: RawHeaders;
-  domain: string;
-  path: PortPath | undefined;
 }
 
 /** passes everything from one side to the other; closes the other side when the first has ended or is gone */
@@ -364,7 +241,7 @@ function relay(from: Duplex, to: Duplex): void {
   to.once("finish", () => to.destroy());
 }
 
-function forwardUpgrade({ request, socket, head, way, headers: sent, domain, path }: UpgradeExchange): void {
+function forwardUpgrade({ request, socket, head, way, headers: sent, domain, path, form }: UpgradeExchange): void {
   socket.once("close", () => way.destroy());
   way.on("error", () => way.destroy());
   const onward = requestOver(way, request, sent, path);
@@ -383,7 +260,7 @@ function forwardUpgrade({ request, socket, head, way, headers: sent, domain, pat
     answered = true;
     if (answer.statusCode === switching) {
       way.destroy();
-      return refuseOn(socket, request, refusalFor("bad-answer"));
+      return refuseOn(socket, request, form(refusalFor("bad-answer")));
     }
     // The connection ends with this response: no parser reads the bytes after this request.
     const own = responseHeaders(answer, domain);
@@ -391,7 +268,7 @@ function forwardUpgrade({ request, socket, head, way, headers: sent, domain, pat
     socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", pairs(headers)));
     pipeline(answer, socket, () => socket.destroy());
   });
-  onward.on("error", () => (answered ? socket.destroy() : refuseOn(socket, request, refusalFor("bad-answer"))));
+  onward.on("error", () => (answered ? socket.destroy() : refuseOn(socket, request, form(refusalFor("bad-answer")))));
   onward.end();
 }
 
@@ -426,12 +303,4 @@ function refuseOn(socket: Duplex, request: IncomingMessage, refusal: Refusal): v
   const { headers, body } = printRefusal(refusal, request);
   const head = headOf(refusal.status, "", pairs([...headers, "Connection", "close"]));
   socket.end(Buffer.concat([head, Buffer.from(body)]), () => socket.destroy());
-}
-
-function once(action: () => void): () => void {
-  let done = false;
-  return () => {
-    if (!done) action();
-    done = true;
-  };
 }

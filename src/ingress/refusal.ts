@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { isSandkeepError } from "../core/model/errors.ts";
+import type { PortAccess } from "./port-access.ts";
 
 export interface Refusal {
   status: number;
@@ -9,6 +10,8 @@ export interface Refusal {
   code: string;
   title: string;
   message: string;
+  /** what programs get in place of our own JSON; a text is sent as it is */
+  body?: string | object;
 }
 
 export type RefusalKind =
@@ -98,14 +101,21 @@ export function refusalFor(kind: RefusalKind): Refusal {
   return refusals[kind];
 }
 
+/** The refusal in the form of the dialect whose clients use this label; our own where it is no dialect's. */
+export function inForm(ports: PortAccess | undefined, label: string | undefined, refusal: Refusal): Refusal {
+  const { status, code, message } = refusal;
+  return { ...refusal, ...(label !== undefined && ports?.refused?.(label, { status, code, message })) };
+}
+
 /** Headers and body of a refusal, in the form that this client asked for. */
 export function printRefusal(refusal: Refusal, request: IncomingMessage): { headers: string[]; body: string } {
   const html = prefersHtml(request.headers.accept);
-  const body = html
-    ? page(refusal)
-    : `${JSON.stringify({ error: { code: refusal.code, message: refusal.message } })}\n`;
+  const { code, message, body: own = { error: { code, message } } } = refusal;
+  const plain = typeof own === "string" ? own : JSON.stringify(own);
+  const type = html ? "text/html" : typeof own === "string" ? "text/plain" : "application/json";
+  const body = html ? page(refusal) : `${plain}\n`;
   const headers = [
-    ...["Content-Type", html ? "text/html; charset=utf-8" : "application/json; charset=utf-8"],
+    ...["Content-Type", `${type}; charset=utf-8`],
     ...["Content-Length", String(Buffer.byteLength(body))],
     ...["Cache-Control", "no-store"],
     ...["X-Sandkeep-Error", refusal.code],

@@ -43,6 +43,19 @@ export interface PortNames {
   isToken(sandbox: string, token: string): boolean;
   /** checks a request to a port by its label, and prepares the port, such as by starting the program that listens there */
   ready?(port: string, request: PortRequest): Promise<PortReadiness>;
+  /**
+   * what programs get when a port by its label cannot be reached, in the dialect's own form; undefined where the label is
+   * not one of the dialect's
+   */
+  refused?(port: string, refusal: PortRefusal): { status: number; body: string | object } | undefined;
+}
+
+/** Why a port is not reached, in our own words. */
+export interface PortRefusal {
+  status: number;
+  /** one of the codes in the header `X-Sandkeep-Error` */
+  code: string;
+  message: string;
 }
 
 export interface PortRequest {

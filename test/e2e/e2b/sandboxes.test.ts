@@ -230,16 +230,40 @@ test("every port is reached by its number, a private one with its token, and tra
   const token = { "e2b-traffic-access-token": closed.trafficAccessToken ?? "" };
   for (const way of [byHost, byHeaders]) {
     await expect.poll(() => get(way(open)), { timeout: 30_000 }).toEqual([200, "localhost:3000 /a"]);
-    expect((await get(way(closed)))[0]).toBe(403);
+    const [status, refusal] = await get(way(closed));
+    expect([status, JSON.parse(refusal)]).toEqual([
+      403,
+      { sandboxId: closed.sandboxId, message: expect.stringContaining("token"), code: 403 },
+    ]);
     await expect.poll(async () => (await get({ ...way(closed), ...token }))[0], { timeout: 30_000 }).toBe(200);
   }
-  expect((await get({ host: closed.getHost(3000).replace("3000-", "3001-"), ...token }))[0]).toBe(502);
+  const refused = async (headers: Record<string, string>) => {
+    const [status, body] = await get(headers);
+    return { status, ...JSON.parse(body) };
+  };
+  const nothing = { status: 502, message: "The sandbox was not found", code: 502 };
+  expect(await refused({ host: closed.getHost(3001), ...token })).toEqual({
+    ...{ status: 502, sandboxId: closed.sandboxId, port: 3001, code: 502 },
+    message: "The sandbox is running but port is not open",
+  });
   await Promise.all([open.pause(), closed.pause()]);
-  expect((await get({ ...byHost(closed), ...token }))[0]).toBe(410);
+  expect(await refused({ ...byHost(closed), ...token })).toEqual({ ...nothing, sandboxId: closed.sandboxId });
   expect(await get(byHost(open))).toEqual([200, "localhost:3000 /a"]);
   expect(await open.getInfo()).toMatchObject({ state: "running", lifecycle: { onTimeout: "pause", autoResume: true } });
   await Promise.all([open.kill(), closed.kill()]);
-  expect((await get(byHost(open)))[0]).toBe(404);
+  for (const way of [byHost, byHeaders]) {
+    expect(await refused(way(open))).toEqual({ ...nothing, sandboxId: open.sandboxId });
+  }
+  expect(await refused({ ...byHeaders(open), "e2b-sandbox-port": "49999" })).toEqual({
+    ...nothing,
+    sandboxId: open.sandboxId,
+  });
+  const [status, page] = await get({ ...byHost(open), accept: "text/html" });
+  expect([status, page]).toEqual([502, expect.stringContaining("<!doctype html>")]);
+  for (const port of ["0", "99999", "x", ""]) {
+    const [code, said] = await get({ ...byHeaders(open), "e2b-sandbox-port": port });
+    expect([port, code, said]).toEqual([port, 400, expect.stringMatching(/^Cannot find the sandbox/)]);
+  }
 });
 
 test("a volume's files are available inside sandboxes and without one", async () => {

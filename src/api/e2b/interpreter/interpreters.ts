@@ -58,7 +58,9 @@ export class Interpreters {
       const refusal = owner && isReachable ? await this.#awake(owner, sandbox) : await this.#running(sandbox);
       return { dropped: [tokenHeader], ...(refusal && { refusal }) };
     } catch (error) {
-      return { refusal: refusalOf(error, this.#service.logError) };
+      const refusal = refusalOf(error, this.#service.logError);
+      // For a sandbox that does not run, answer that instead of judging the token.
+      return { refusal: (refusal.status === 401 && (await this.#running(sandbox))) || refusal };
     }
   }
 
