@@ -1,5 +1,7 @@
 /** The code interpreter through E2B's own SDK, unmodified, on the default image with the host's ipykernel. */
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { type Context, type OutputMessage, type Result, Sandbox } from "@e2b/code-interpreter";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -141,6 +143,35 @@ test("other languages run if the image has a Jupyter kernel for them, and are re
   expect((await sandbox().runCode("6 * 7", { language: "r" })).text).toBe("42");
 });
 
+test("a kernel of the image gets TCP that nothing outside reaches, its own variables, and interrupts as it wants them", async () => {
+  const folder = "/home/user/.local/share/jupyter/kernels/own";
+  const spec = {
+    language: "Java",
+    argv: ["python3", "{resource_dir}/tcp_kernel.py", "{resource_dir}", "{connection_file}"],
+    interrupt_mode: "message",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: Jupyter's own placeholder
+    env: { OWN: "at ${HOME}" },
+  };
+  const kernel = readFileSync(join(import.meta.dirname, "python/tcp_kernel.py"), "utf8");
+  await sandbox().files.write([
+    { path: `${folder}/kernel.json`, data: JSON.stringify(spec) },
+    { path: `${folder}/tcp_kernel.py`, data: kernel },
+  ]);
+  const java = (code: string, options: object = {}) => sandbox().runCode(code, { language: "java", ...options });
+  const [ip, port, ...rest] = ((await java("where")).text ?? "").split(" ");
+  expect(ip).toMatch(/^127\.(?!0\.0\.1$)/);
+  expect(rest.join(" ")).toBe(`${folder} at /home/user`);
+  const headers = { "e2b-sandbox-id": sandbox().sandboxId, "e2b-sandbox-port": port ?? "" };
+  expect(await (await fetch(daemon().url, { headers })).json()).toMatchObject({ port: Number(port), code: 502 });
+  await expect(java("wait", { timeoutMs: 300 })).rejects.toMatchObject({ name: "TimeoutError" });
+  // It is the same process: the address would be another.
+  expect((await java("where")).text).toContain(`${ip} ${port} `);
+  await expect(java("a", { envs: { A: "b" } })).rejects.toThrow("400");
+  await sandbox().files.write(`${folder}/kernel.json`, JSON.stringify({ language: "none", argv: ["/not/here"] }));
+  const missing = sandbox().createCodeContext({ language: "none" });
+  await expect(missing).rejects.toThrow("500");
+});
+
 test.for([
   ["python", "kept = 1", "while True: pass", "print(kept)"],
   ["javascript", "let kept = 1", "for (;;) {}", "console.log(kept)"],
@@ -184,6 +215,28 @@ test("code needs the sandbox's access token, and contexts need the token for tra
   await closed.kill();
   await expect(closed.runCode("1")).rejects.toMatchObject({ name: "TimeoutError" });
   expect(await ask(closed, "/contexts")).toBe(502);
+});
+
+test("code that prints nothing has lines that keep its connection alive, and none of them is empty", async () => {
+  const answer = await fetch(`${daemon().url}/execute`, {
+    method: "POST",
+    headers: {
+      "E2b-Sandbox-Id": sandbox().sandboxId,
+      "E2b-Sandbox-Port": "49999",
+      "X-Access-Token": tokenOf(sandbox()),
+    },
+    body: JSON.stringify({ code: "import os, time\nwhile not os.path.exists('on'): time.sleep(0.01)" }),
+  });
+  let lines = "";
+  for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    lines += piece;
+    if (piece.includes("keepalive")) await sandbox().files.write("on", "");
+  }
+  const kinds = lines
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line).type);
+  expect([...new Set(kinds)]).toEqual(["number_of_executions", "keepalive", "end_of_execution"]);
 });
 
 test("variables outlive the daemon, and requests that cannot be read are refused with a sentence", async () => {

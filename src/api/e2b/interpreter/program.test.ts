@@ -7,9 +7,11 @@ test("the program has its server, its kernels and nothing else, and is small eno
   const bytes = await program();
   const files = JSON.parse(bytes.toString());
   expect(Object.keys(files).sort()).toEqual([
+    "channels.py",
     "charts.py",
     "contexts.py",
     "handlers.py",
+    "installed_kernel.py",
     "javascript_kernel.mjs",
     "jupyter_kernel.py",
     "kernel_forker.py",
@@ -18,7 +20,7 @@ test("the program has its server, its kernels and nothing else, and is small eno
     "python_kernel.py",
     "server.py",
   ]);
-  expect(bytes.length).toBeLessThan(64 << 10);
+  expect(bytes.length).toBeLessThan(72 << 10);
   // Command lines are stored with each command.
   expect(command.args.join().length).toBeLessThan(1000);
 });

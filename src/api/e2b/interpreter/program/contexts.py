@@ -1,12 +1,12 @@
 """Contexts: each has a language, a directory and a kernel, and executes one piece of code at a time."""
 
 import asyncio
-import json
 import os
 import shutil
 import uuid
 
-from jupyter_kernel import InstalledKernel, JupyterKernel, KernelDied
+from installed_kernel import spec_of
+from jupyter_kernel import JupyterKernel, KernelDied
 from pipe_kernel import BashKernel, JavaScriptKernel
 
 ALIASES = {"js": "javascript", "ts": "typescript", "py": "python", "python3": "python", "sh": "bash"}
@@ -30,10 +30,14 @@ class Context:
         self.kernel = kernel
         self._turn = asyncio.Lock()
 
-    async def execute(self, code, environment):
-        """Yields the messages; a caller that closes the generator early interrupts the code."""
+    async def prepare(self, environment):
+        """Refuses what the kernel cannot do, and waits until it runs."""
         if environment and not self.kernel.sets_environment:
             raise Refusal(400, f"Cannot set variables: kernels of {self.language} take none")
+        await self.kernel.start()
+
+    async def execute(self, code, environment):
+        """Yields the messages; a caller that closes the generator early interrupts the code."""
         async with self._turn:
             await self.kernel.start()
             messages = asyncio.Queue()
@@ -60,7 +64,7 @@ class Context:
     async def _interrupt(self, running):
         attempts = self.kernel.interrupt_attempts
         for _ in range(attempts):
-            self.kernel.interrupt()
+            await self.kernel.interrupt()
             done, _ = await asyncio.wait({running}, timeout=INTERRUPT_PATIENCE / attempts)
             if done:
                 return
@@ -140,29 +144,14 @@ class Contexts:
 
     def _kernel(self, language, cwd):
         if language == "python":
-            return JupyterKernel(self._forker.start, cwd, self._folder, sets_environment=True)
+            return JupyterKernel(self._forker.start, cwd, self._folder)
         if language in ("javascript", "typescript"):
             if shutil.which("node") is None:
                 raise Refusal(400, f"Cannot run {language}: the image has no Node")
             return JavaScriptKernel(cwd, self._folder, self._program, language == "typescript")
         if language == "bash":
             return BashKernel(cwd, self._folder)
-        argv = installed_kernel(language)
-        if argv is None:
+        spec = spec_of(language)
+        if spec is None:
             raise Refusal(400, f"Cannot run {language[:64]}: the image has no Jupyter kernel for it")
-        return JupyterKernel(lambda file, at: InstalledKernel(argv, file, at), cwd, self._folder)
-
-
-def installed_kernel(language):
-    """The command of a Jupyter kernel that the image has for this language."""
-    homes = [os.path.expanduser("~/.local/share"), "/usr/local/share", "/usr/share"]
-    for folder in (os.path.join(home, "jupyter/kernels") for home in homes):
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-            try:
-                with open(os.path.join(folder, name, "kernel.json")) as file:
-                    spec = json.load(file)
-            except (OSError, ValueError):
-                continue
-            if str(spec.get("language", "")).lower() == language and isinstance(spec.get("argv"), list):
-                return [str(word) for word in spec["argv"]]
-    return None
+        return JupyterKernel(spec.start, cwd, self._folder, True, spec.interrupts_by_message)

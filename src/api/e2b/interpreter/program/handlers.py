@@ -102,6 +102,9 @@ class Execute(Handler):
         alive = asyncio.ensure_future(self.keep_alive())
         messages = context.execute(code, environment)
         try:
+            await context.prepare(environment)
+            # A client counts its time for the code from here on, even if the code is silent or waits for its turn.
+            await self.flush()
             async for kind, content in messages:
                 line = line_of(kind, content)
                 if line is not None:

@@ -1,4 +1,4 @@
-"""A kernel that speaks Jupyter's protocol (version 5) over ZeroMQ, on unix sockets in a private folder."""
+"""A kernel that speaks Jupyter's protocol (version 5) over ZeroMQ."""
 
 import asyncio
 import hashlib
@@ -7,8 +7,9 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import time
+
+from channels import LoopbackChannels, UnixChannels
 
 DELIMITER = b"<IDS|MSG>"
 #: seconds that a kernel may take to start
@@ -24,49 +25,20 @@ def describe_end(status):
     return f"the kernel was ended by signal {-status}" if status < 0 else f"the kernel exited with {status}"
 
 
-class InstalledKernel:
-    """The process of a kernel that is a program of the image."""
-
-    def __init__(self, argv, file, cwd):
-        # A session of its own, so that an interrupt reaches the children of the code too.
-        self._process = subprocess.Popen(
-            [word.replace("{connection_file}", file) for word in argv],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            # A kernel ends with the process that this names.
-            env={**os.environ, "JPY_PARENT_PID": str(os.getpid())},
-        )
-
-    def end(self):
-        """How it ended, in words; None while it runs."""
-        status = self._process.poll()
-        return None if status is None else describe_end(status)
-
-    def signal(self, number):
-        """To its process group."""
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
-
-    async def kill(self):
-        self.signal(signal.SIGKILL)
-        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
-
-
 class JupyterKernel:
     interrupt_attempts = 1
 
-    def __init__(self, begin, cwd, folder, sets_environment=False):
+    def __init__(self, begin, cwd, folder, is_installed=False, interrupts_by_message=False):
         """`begin` starts the process, with a connection file and a directory."""
         self.cwd = cwd
-        self.sets_environment = sets_environment
+        self.sets_environment = not is_installed
+        self._is_installed = is_installed
+        self._interrupts_by_message = interrupts_by_message
         self._begin = begin
         self._folder = folder
         self._process = None
         self._ready = None
+        self._control = None
         self._sockets = []
 
     def launch(self):
@@ -74,12 +46,11 @@ class JupyterKernel:
         self._key = secrets.token_hex(16)
         self._session = secrets.token_hex(8)
         self._place = os.path.join(self._folder, secrets.token_hex(8))
-        ports = {f"{channel}_port": n for n, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+        self._channels = LoopbackChannels() if self._is_installed else UnixChannels(self._place)
+        secret = {"key": self._key, "signature_scheme": "hmac-sha256"}
         file = f"{self._place}.json"
         with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-            json.dump(
-                {**ports, "transport": "ipc", "ip": self._place, "key": self._key, "signature_scheme": "hmac-sha256"}, out
-            )
+            json.dump({**self._channels.described, **secret}, out)
         self._process = self._begin(file, self.cwd)
 
     async def start(self):
@@ -93,13 +64,13 @@ class JupyterKernel:
         # Imported here, so that the first kernel starts before it is loaded.
         import zmq
 
-        self._shell = self._socket(zmq.DEALER, 1)
-        self._iopub = self._socket(zmq.SUB, 2)
+        self._shell = self._socket(zmq.DEALER, "shell")
+        self._iopub = self._socket(zmq.SUB, "iopub")
         self._iopub.setsockopt(zmq.SUBSCRIBE, b"")
 
     async def _answer(self):
         deadline = time.monotonic() + START_PATIENCE
-        while not os.path.exists(f"{self._place}-1"):
+        while not self._channels.is_open():
             await self._wait_for_start(deadline, 0.002)
         self._connect()
         # A subscriber may join late, so ask until an answer comes on the channel of outputs.
@@ -152,8 +123,13 @@ class JupyterKernel:
         while await self._shell.poll(0):
             await self._shell.recv_multipart()
 
-    def interrupt(self):
-        self._process.signal(signal.SIGINT)
+    async def interrupt(self):
+        if not self._interrupts_by_message:
+            return self._process.signal(signal.SIGINT)
+        import zmq
+
+        self._control = self._control or self._socket(zmq.DEALER, "control")
+        await self._send("interrupt_request", {}, self._control)
 
     async def stop(self):
         if self._process is None:
@@ -164,19 +140,18 @@ class JupyterKernel:
             socket.close(0)
         self._sockets = []
         await self._process.kill()
-        for suffix in (".json", "-1", "-2", "-3", "-4", "-5"):
-            try:
-                os.unlink(self._place + suffix)
-            except FileNotFoundError:
-                pass
-        self._process = self._ready = None
+        # Some kernels delete it themselves.
+        if os.path.exists(f"{self._place}.json"):
+            os.unlink(f"{self._place}.json")
+        self._channels.remove()
+        self._process = self._ready = self._control = None
 
     def _require_alive(self):
         end = self._process.end()
         if end is not None:
             raise KernelDied(end)
 
-    def _socket(self, kind, port):
+    def _socket(self, kind, channel):
         import zmq
         import zmq.asyncio
 
@@ -187,10 +162,10 @@ class JupyterKernel:
         socket.setsockopt(zmq.SNDHWM, 0)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.RECONNECT_IVL, 10)
-        socket.connect(f"ipc://{self._place}-{port}")
+        socket.connect(self._channels.address(channel))
         return socket
 
-    async def _send(self, kind, content):
+    async def _send(self, kind, content, socket=None):
         identity = secrets.token_hex(12)
         header = {
             "msg_id": identity,
@@ -201,7 +176,7 @@ class JupyterKernel:
             "version": "5.3",
         }
         frames = [json.dumps(part).encode() for part in (header, {}, {}, content)]
-        await self._shell.send_multipart([DELIMITER, self._signature(frames), *frames])
+        await (socket or self._shell).send_multipart([DELIMITER, self._signature(frames), *frames])
         return identity
 
     async def _receive(self, socket, seconds):

@@ -132,7 +132,7 @@ class PipeKernel:
             for message in self.reply(line.decode("utf-8", "replace")):
                 self._messages.put_nowait(message)
 
-    def interrupt(self):
+    async def interrupt(self):
         self._signal(signal.SIGINT)
 
     async def stop(self):
@@ -175,7 +175,7 @@ class JavaScriptKernel(PipeKernel):
         kind, content = json.loads(line)
         return [(kind, content)]
 
-    def interrupt(self):
+    async def interrupt(self):
         # The code's children end; the kernel itself ends the execution on request, because a signal would end Node.
         self._write(b'{"interrupt":true}\n')
 
@@ -223,10 +223,10 @@ class BashKernel(PipeKernel):
         status = int(line)
         return [*([] if status == 0 else [bash_error(status)]), ("end", {})]
 
-    def interrupt(self):
+    async def interrupt(self):
         # One that came later would keep the shell from its reply.
         if self._runs_code:
-            super().interrupt()
+            await super().interrupt()
 
     def exited(self, status):
         return [bash_error(status if status >= 0 else 128 - status)] if status != 0 else []
