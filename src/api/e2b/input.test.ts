@@ -65,6 +65,9 @@ const bodies: [string, string, unknown[]][] = [
       { ...create, network: { denyOut: ["1.2.3.4/33"] } },
       { ...create, network: { rules: { "example.com": [{ transform: { headers: { "a b": "c" } } }] } } },
       { ...create, network: { rules: { "example.com": [{ transform: { headers: { a: "b\r\nc: d" } } }] } } },
+      { ...create, network: { rules: { "1.2.3.4": [{}] } } },
+      { ...create, network: { rules: { "1.2.3.0/24": [{}] } } },
+      { ...create, network: { rules: { "example.com": [{ transform: "no" }] } } },
       { ...create, network: { maskRequestHost: "a b" } },
       { ...create, volumeMounts: [{ name: "a/b", path: "/data" }] },
       { ...create, volumeMounts: [{ name: "a", path: "data" }] },
@@ -79,7 +82,7 @@ const bodies: [string, string, unknown[]][] = [
   ["POST", `/sandboxes/${id}/refreshes`, [{ duration: 3601 }, { duration: -1 }]],
   ["POST", `/sandboxes/${id}/fork`, [{ count: 0 }, { count: 101 }, { timeout: -1 }]],
   ["PUT", `/sandboxes/${id}/network`, [{ allowOut: ["a.b"] }, { allowPublicTraffic: false }, { denyOut: "all" }]],
-  ["POST", `/sandboxes/${id}/snapshots`, [{ name: "" }, { name: "a b" }, { name: "../x" }]],
+  ["POST", `/sandboxes/${id}/snapshots`, [{ name: "" }, { name: "a b" }, { name: "../x" }, { name: "a:b:c" }]],
   ["POST", "/volumes", [{}, { name: "a b" }, { name: "" }, { name: "a".repeat(1000) }, { name: "a", size: 1 }, "[]"]],
   [
     "POST",

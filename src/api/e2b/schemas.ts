@@ -32,15 +32,20 @@ const headerValue = z
   .max(8192)
   .regex(/^[\t\x20-\x7e\x80-\xff]*$/);
 
+const transform = z.strictObject({ headers: z.record(headerName, headerValue).optional() });
+/** a key of `rules` */
+const ruledHost = z
+  .string()
+  .refine((text) => isIP(text) === 0 && !text.includes("/"), {
+    error: "a key of `rules` should be a domain: rules for addresses and subnets are not offered here.",
+    abort: true,
+  })
+  .pipe(domainName);
+
 const egress = {
   allowOut: z.array(destination).max(mostRanges).optional(),
   denyOut: z.array(range).max(mostRanges).optional(),
-  rules: z
-    .record(
-      domainName,
-      z.array(z.strictObject({ transform: z.strictObject({ headers: z.record(headerName, headerValue) }) })).max(10),
-    )
-    .nullish(),
+  rules: z.record(ruledHost, z.array(z.strictObject({ transform: transform.optional() })).max(10)).nullish(),
   egressProxy: notHere("`egressProxy`", "a proxy for a sandbox's traffic is not offered here"),
 };
 
@@ -181,12 +186,11 @@ const mountPath = z
   .string()
   .max(4096)
   .regex(/^\/[^\0]*[^/\0]$/);
-/** accepts the tag that E2B appends to names */
+/** with or without the team before it and a tag after it */
 const snapshotName = z
   .string()
-  .max(128)
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]*(:default)?$/)
-  .transform((name) => name.replace(/:default$/, ""));
+  .max(256)
+  .regex(/^([A-Za-z0-9_-]+\/)?[A-Za-z0-9][A-Za-z0-9_-]{0,127}(:[A-Za-z0-9_.-]{1,64})?$/);
 
 /** a number in a query */
 export function number<S extends z.ZodNumber>(schema: S) {

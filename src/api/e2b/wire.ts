@@ -25,7 +25,7 @@ export function isThere(session: Session): boolean {
 /** settings that are stored with a sandbox, to show them as the client gave them */
 export type Notes = {
   allowInternetAccess?: boolean;
-  /** name of its template */
+  /** the template that it was made from, by its name or as the client named it; a snapshot leaves none */
   template?: string;
   network?: { [key: string]: TagValue };
 };
@@ -76,8 +76,10 @@ export function listed({ sandbox: it, session }: Booted, limits: { disk: number 
   };
 }
 
-export function snapshot({ id, name }: Snapshot): object {
-  return { snapshotID: id, names: name === undefined ? [] : [name] };
+/** its names have the slug of its team and a tag, as clients expect */
+export function snapshot({ id, name }: Snapshot, slug: string): object {
+  const tagged = name?.includes(":") ? name : `${name}:default`;
+  return { snapshotID: `${id}:default`, names: name === undefined ? [] : [`${slug}/${tagged}`] };
 }
 
 export function time(ms: number): string {
@@ -96,7 +98,7 @@ export function variables(it: Sandbox): Record<string, string> {
 
 function templateIdOf(it: Sandbox): string {
   const image = it.base.imageName ?? defaultTemplate;
-  return templateOfImage(image) ?? image;
+  return templateOfImage(image) ?? notesOf(it).template ?? image;
 }
 
 /** older clients require `clientID` */

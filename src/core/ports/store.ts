@@ -253,8 +253,11 @@ export interface SandboxFilter {
   createdAfter?: number;
   /** their image as people know it (nameOfBase()), of this team or of the host */
   image?: { name: string; teamId: string };
-  /** name of their imported image; null for the default one */
-  imageName?: string | null;
+  /**
+   * a text that their notes have under this name, at any depth; where they have none under it, one of these is the name
+   * of their imported image, or null for the default one
+   */
+  noted?: { member: string; value: string; otherwise: { imageNames: readonly (string | null)[] } };
   /** beginning of the name of their imported image */
   imageNamePrefix?: string;
   states?: readonly SessionState[];

@@ -23,14 +23,19 @@ export function parseTemplateName(text: string): TemplateName | undefined {
   return { name, ...(team !== undefined && { team }), ...(tag !== undefined && { tag }) };
 }
 
-/** the name for a new template, and the tags of its build */
-export function newTemplateName(text: string, tags: readonly string[]): { name: string; tags: string[] } {
+/** the name for a new template, the team that it names, and the tags of its build */
+export function newTemplateName(
+  text: string,
+  tags: readonly string[],
+): { team: string | undefined; name: string; tags: string[] } {
   const parsed = parseTemplateName(text);
-  if (!parsed || parsed.team !== undefined) {
-    throw invalid(`"${text.slice(0, 100)}" is not a name of a-z, 0-9, "-" and "_", with or without a tag`);
+  if (!parsed) {
+    throw invalid(
+      `"${text.slice(0, 100)}" is not a name of a-z, 0-9, "-" and "_", with or without the team before it and a tag after it`,
+    );
   }
   const all = [...(parsed.tag === undefined ? [] : [parsed.tag]), ...tagsOf(tags)];
-  return { name: parsed.name, tags: all.length === 0 ? [defaultTag] : [...new Set(all)] };
+  return { team: parsed.team, name: parsed.name, tags: all.length === 0 ? [defaultTag] : [...new Set(all)] };
 }
 
 /** in lower case, each once */

@@ -236,7 +236,7 @@ test.each([
   "",
   "a b",
   "\u212Aelvin",
-  "a/b",
+  "a/",
   "a:",
   "a:b:c",
   "ä",
@@ -245,4 +245,25 @@ test.each([
 ])("%j names no new template", async (name) => {
   const { templates, owner } = await made(fine);
   await expect(templates.request(owner, { name })).rejects.toMatchObject({ code: "invalid" });
+});
+
+test("the name of a new template may have its own team before it, and no other", async () => {
+  const { templates, store, owner, other } = await made(fine);
+  const slugOf = async ({ teamId }: typeof owner) => (await store.findTeam(teamId))?.slug;
+  const own = await templates.request(owner, { name: `${(await slugOf(owner))?.toUpperCase()}/a:b` });
+  expect([own.template.name, own.build.tags]).toEqual(["a", ["b"]]);
+  for (const slug of [await slugOf(other), "none"]) {
+    await expect(templates.request(owner, { name: `${slug}/a` })).rejects.toMatchObject({ code: "forbidden" });
+  }
+});
+
+test("the builds of a template come in pages, the newest first, which end with the last one", async () => {
+  const { templates, owner } = await made(fine);
+  for (let n = 0; n < 4; n++) await templates.request(owner, { name: "a" });
+  const all = (await templates.builds(owner, "a", { limit: 9 })).builds.map(({ id }) => id);
+  const first = await templates.builds(owner, "a", { limit: 2 });
+  const second = await templates.builds(owner, "a", { limit: 2, cursor: first.next ?? "" });
+  expect([...first.builds, ...second.builds].map(({ id }) => id)).toEqual(all);
+  expect([all.length, second.next]).toEqual([4, undefined]);
+  await expect(templates.builds(owner, "a", { limit: 2, cursor: "x" })).rejects.toMatchObject({ code: "invalid" });
 });

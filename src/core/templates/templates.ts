@@ -23,7 +23,7 @@ import { newTemplateName, parseTemplateName, tagsOf } from "./template-names.ts"
 import { type Recipe, TemplateRuns } from "./template-runs.ts";
 
 export interface TemplateRequest {
-  /** name, or name:tag; a template of that name gets a further build */
+  /** [team/]name[:tag]; a template of that name gets a further build */
   name: string;
   tags?: readonly string[] | undefined;
   vcpus?: number | undefined;
@@ -48,8 +48,8 @@ export interface UsableTemplate extends RequestedBuild {
   image: WantedImage;
 }
 
-/** most builds in the description of a template */
-const mostBuilds = 100;
+/** all builds of a template that can be there */
+const allBuilds = 1000;
 /** most builds of a team that run or wait for their turn */
 const mostOpen = 20;
 /** builds of a template that are remembered besides those that tags name */
@@ -78,8 +78,11 @@ export class Templates {
 
   /** a build that waits for its recipe, of a template that exists or is made */
   async request({ teamId }: Owner, wanted: TemplateRequest): Promise<RequestedBuild> {
-    const { limits } = this.#context;
-    const { name, tags } = newTemplateName(wanted.name, wanted.tags ?? []);
+    const { limits, store } = this.#context;
+    const { team, name, tags } = newTemplateName(wanted.name, wanted.tags ?? []);
+    if (team !== undefined && (await store.findTeam(team))?.id !== teamId) {
+      throw new SandkeepError("forbidden", `Cannot create the template "${team}/${name}": it would be another team's`);
+    }
     const template = await this.#getOrCreate(teamId, name);
     const vcpus = wanted.vcpus ?? limits.defaultVcpus;
     const memory = wanted.memory ?? vcpus * memoryPerVcpu;
@@ -141,10 +144,21 @@ export class Templates {
     return { ...page, items: await Promise.all(items.map((template) => this.#listed(template))) };
   }
 
-  /** newest first */
-  async builds(caller: Caller, idOrName: string): Promise<{ template: Template; builds: TemplateBuild[] }> {
+  /** newest first; `cursor`: id of the last build of the page before */
+  async builds(
+    caller: Caller,
+    idOrName: string,
+    { limit, cursor }: { limit: number; cursor?: string },
+  ): Promise<{ template: Template; builds: TemplateBuild[]; next?: string }> {
     const template = await this.get(caller, idOrName);
-    return { template, builds: await this.#context.store.templateBuilds(template.id, mostBuilds) };
+    const all = await this.#context.store.templateBuilds(template.id, allBuilds);
+    const before = all.findIndex(({ id }) => id === cursor);
+    if (cursor !== undefined && before < 0) {
+      throw new SandkeepError("invalid", "Cannot continue the list: no build of the template has the cursor's id");
+    }
+    const builds = all.slice(before + 1, before + 1 + limit);
+    const last = builds.at(-1);
+    return { template, builds, ...(last && last !== all.at(-1) && { next: last.id }) };
   }
 
   async tags(caller: Caller, idOrName: string): Promise<TemplateTag[]> {

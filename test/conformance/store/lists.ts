@@ -137,18 +137,26 @@ export function listsSuite(host: () => StoreHost): void {
           state: isOver ? "stopped" : "running",
           createdAt: name === "old" ? noon - 1 : noon + i,
           tags: { a: "b" },
+          ...(name === "old" && { notes: { wire: { made: 'n"o_t%' } } }),
+          ...(name === "kept" && { notes: { wire: { other: "made" } } }),
           base: { image: "host", cwd: "/", user: "root", ...(imageName !== undefined && { imageName }) },
         });
         return name === "kept" ? { ...pair, session: { ...pair.session, snapshottedAt: noon } } : pair;
       });
       for (const { sandbox, session } of pairs) await store.insertSandbox(sandbox, session);
+      const noted = (value: string, ...imageNames: (string | null)[]): Partial<SandboxQuery> => ({
+        noted: { member: "made", value, otherwise: { imageNames: imageNames.length > 0 ? imageNames : ["none"] } },
+      });
       const filters: [Partial<SandboxQuery>, string[]][] = [
         [{ kept: true }, ["old", "running", "kept", "image", "other"]],
         [{ kept: true, states: ["stopped"] }, ["kept"]],
         [{ states: ["stopped"] }, ["kept", "lost"]],
         [{ createdAfter: noon }, ["kept", "lost", "image", "other"]],
-        [{ imageName: 'a"b_c%' }, ["image"]],
-        [{ imageName: null }, ["old", "running", "kept", "lost"]],
+        [noted('a"b_c%', 'a"b_c%'), ["image"]],
+        [noted("a", 'a"b_c%', null), ["running", "kept", "lost", "image"]],
+        [noted('n"o_t%'), ["old"]],
+        [noted('n"o_t%', 'a"b_c%'), ["old", "image"]],
+        [noted('n"o%t%', "none"), []],
         [{ image: { name: 'a"b_c%', teamId: "team_1" } }, ["image"]],
         [{ image: { name: "host", teamId: "team_1" } }, ["old", "running", "kept", "lost"]],
         [{ image: { name: "hos", teamId: "team_1" } }, []],

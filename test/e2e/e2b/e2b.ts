@@ -1,10 +1,14 @@
 /** E2B's own npm clients, unmodified, and how to point them at a daemon. */
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { beforeAll } from "vitest";
+import { hashKey } from "../../../src/daemon/secrets.ts";
+import { openStore } from "../../../src/store/sql-store.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { type CliResult, compileCache, finished } from "../clients.ts";
 import { redirectThisProcess } from "../redirected-process.ts";
@@ -24,6 +28,22 @@ export const sdks = [
   { version: "2.51", Sandbox },
   { version: "1.13", Sandbox: Sandbox1 as unknown as typeof Sandbox },
 ];
+
+/** a second team, for the tests of a file; its key */
+export function secondTeam(daemon: () => TestDaemon): string {
+  const secret = `sk_${randomBytes(20).toString("hex")}`;
+  beforeAll(async () => {
+    const store = await openStore({ path: join(daemon().dataDir, "sandkeep.db") });
+    const createdAt = Date.now();
+    await store.insertTeam({ id: "team_second", slug: "second", createdAt });
+    const project = { id: "prj_second", uuid: crypto.randomUUID(), teamId: "team_second", name: "default", createdAt };
+    await store.insertProject(project);
+    const key = { id: "key_second", teamId: "team_second", name: "second", hint: "", createdAt };
+    await store.insertKey({ ...key, hash: hashKey(secret) });
+    await store.close();
+  });
+  return secret;
+}
 
 /** a sandbox for the tests of a file or a group, killed after the last of them */
 export function sandboxOf(create: () => Promise<Sandbox>): () => Sandbox {

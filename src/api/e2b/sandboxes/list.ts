@@ -57,15 +57,19 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** an image has the name of its template's id, or its own */
+/**
+ * An image has the name of its template's id, or its own. A sandbox made here has a note of the name that its client
+ * asked for, which may stand for the default image.
+ */
 async function templateFilter(
   { core }: Dialect,
   owner: Owner,
   name: string,
-): Promise<Pick<SandboxFilter, "imageName" | "imageNamePrefix">> {
+): Promise<Pick<SandboxFilter, "noted" | "imageNamePrefix">> {
   const template = await core.templates.lookUp(owner, name);
   if (template) return { imageNamePrefix: templateImage({ templateId: template.id, id: "" }) };
-  return { imageName: name === wire.defaultTemplate ? null : name };
+  const imageNames = name === wire.defaultTemplate ? [null, name] : [name];
+  return { noted: { member: "template", value: name, otherwise: { imageNames } } };
 }
 
 /**

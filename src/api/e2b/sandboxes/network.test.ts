@@ -36,6 +36,14 @@ test("an allowed address is cut out of a denied range", () => {
   expect(denied.filter(isDenied)).toEqual(denied);
 });
 
+test("a rule may have no transform and no headers, and then changes nothing", () => {
+  const rules = { "api.example.com": [{}, { transform: {} }, { transform: { headers: {} } }] };
+  expect(policyOf({ denyOut: [everything], allowOut: ["api.example.com"], rules })).toMatchObject({
+    domains: [{ domain: "api.example.com", rules: [] }],
+  });
+  expect(notesFor({ rules }, undefined)).toEqual({ network: { rules } });
+});
+
 test("a range minus itself is empty", () => {
   const range = parseCidr("10.0.0.0/8");
   expect(range && without(range, [range])).toEqual([]);

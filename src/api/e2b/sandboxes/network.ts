@@ -13,7 +13,7 @@ import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "../request.ts";
 import type { Network } from "../schemas.ts";
 import { withSecrets } from "../secrets.ts";
-import type { Notes } from "../wire.ts";
+import { type Notes, notesOf } from "../wire.ts";
 
 type Egress = Pick<Network, "allowOut" | "denyOut" | "rules">;
 
@@ -33,7 +33,8 @@ export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
     await core.sessions.setNetworkPolicy(c.get("owner"), session.id, networkPolicy);
     const { isPrivate, host: maskRequestHost } = sandbox.ingress ?? {};
     const ingress = { ...(isPrivate && { allowPublicTraffic: false }), ...(maskRequestHost && { maskRequestHost }) };
-    const notes = { e2b: notesFor({ ...egress, ...ingress }, internet) };
+    const { template } = notesOf(sandbox);
+    const notes = { e2b: { ...notesFor({ ...egress, ...ingress }, internet), ...(template && { template }) } };
     await core.sandboxes.update(c.get("owner"), sandbox.name, { networkPolicy, notes });
     return nothing();
   });
@@ -45,7 +46,7 @@ export function notesFor(network: Network | undefined, internet: boolean | undef
   const shown = Object.entries(rules ?? {}).map(([domain, list]) => [
     domain,
     list.map(({ transform }) => ({
-      transform: { headers: Object.fromEntries(Object.keys(transform.headers).map((name) => [name, "[hidden]"])) },
+      ...(transform && { transform: { ...(transform.headers && { headers: hidden(transform.headers) }) } }),
     })),
   ]);
   const defined = Object.entries({ ...plain, ...(rules && { rules: Object.fromEntries(shown) }) });
@@ -53,6 +54,10 @@ export function notesFor(network: Network | undefined, internet: boolean | undef
     ...(internet !== undefined && { allowInternetAccess: internet }),
     ...(network && { network: Object.fromEntries(defined.filter(([, value]) => value !== undefined)) }),
   };
+}
+
+function hidden(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.keys(headers).map((name) => [name, "[hidden]"]));
 }
 
 export function policyOf({ allowOut = [], denyOut = [], rules }: Egress, internet = true): NetworkPolicy {
@@ -64,7 +69,9 @@ export function policyOf({ allowOut = [], denyOut = [], rules }: Egress, interne
   }
   const ruled: DomainRule[] = Object.entries(rules ?? {}).map(([domain, list]) => ({
     domain,
-    rules: list.map(({ transform }) => ({ action: { kind: "set-headers", headers: transform.headers } })),
+    rules: list.flatMap(({ transform: { headers = {} } = {} }) => {
+      return Object.keys(headers).length > 0 ? [{ action: { kind: "set-headers" as const, headers } }] : [];
+    }),
   }));
   if (isClosed) return closed(ranges, domains, ruled);
   const denied = denyOut.map(cidrOf).flatMap((each) => without(each, ranges));

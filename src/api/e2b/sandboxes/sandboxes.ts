@@ -102,7 +102,10 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
       ...(autoResume?.enabled && { wakes: true }),
     },
     notes: {
-      e2b: { ...notesFor(network ?? undefined, internet), ...(template && { template: template.template.name }) },
+      e2b: {
+        ...notesFor(network ?? undefined, internet),
+        ...(!snapshot && { template: template?.template.name ?? templateID }),
+      },
     },
     ...(metadata && { tags: metadata }),
     ...(envVars && { env: envVars }),

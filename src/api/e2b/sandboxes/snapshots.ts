@@ -10,6 +10,7 @@ import { idOfLabel } from "../../../core/model/sandbox-label.ts";
 import { json } from "../../kit/http.ts";
 import { ids } from "../../kit/ids.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "../request.ts";
+import { ownName, ownTeam } from "../templates/own-team.ts";
 import * as wire from "../wire.ts";
 
 const forEver = 0;
@@ -21,25 +22,32 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
     queryOf(c, schemas.emptyQuery);
     const { name } = await bodyOf(c, dialect, schemas.snapshotBody);
     const { session } = await sandboxOf(c, dialect);
-    const options = { name: name ?? `snapshot-${dialect.clock().toString(36)}`, expiration: forEver };
+    const own = name === undefined ? undefined : plainName(await ownName(dialect, c.get("owner"), name));
+    const options = { name: own ?? `snapshot-${dialect.clock().toString(36)}`, expiration: forEver };
+    const { slug } = await ownTeam(dialect, c.get("owner"));
     // A pause without memory has stopped it.
     const { snapshot } = await core.sessions.checkpointOrCopy(c.get("owner"), session.id, options);
-    return json(wire.snapshot(snapshot), 201);
+    return json(wire.snapshot(snapshot, slug), 201);
   });
 
   app.get("/snapshots", async (c) => {
-    const { sandboxID, name = true, limit, nextToken } = queryOf(c, schemas.snapshotsQuery);
+    const { sandboxID, name: asked, limit, nextToken } = queryOf(c, schemas.snapshotsQuery);
+    const { slug } = await ownTeam(dialect, c.get("owner"));
     const sandboxId = sandboxID === undefined ? undefined : idOfLabel(sandboxID);
     if (sandboxID !== undefined && sandboxId === undefined) return json([]);
     const { items, next } = await core.snapshots.list(c.get("owner"), {
-      name,
+      name: asked === undefined || plainName(await ownName(dialect, c.get("owner"), asked)),
       there: true,
       limit,
       order: "desc",
       ...(sandboxId !== undefined && { sandboxId }),
       ...(nextToken !== undefined && { cursor: nextToken }),
     });
-    return json(items.map(wire.snapshot), 200, next === undefined ? {} : { "x-next-token": next });
+    return json(
+      items.map((each) => wire.snapshot(each, slug)),
+      200,
+      next === undefined ? {} : { "x-next-token": next },
+    );
   });
 }
 
@@ -48,6 +56,7 @@ export function isSnapshotId(text: string): boolean {
   return ids.snapshot.test(plainName(text));
 }
 
+/** without the tag that a name has if it names none */
 function plainName(text: string): string {
   return text.replace(/:default$/, "");
 }
@@ -62,6 +71,13 @@ export async function snapshotCalled({ core }: Dialect, owner: Owner, text: stri
     });
     return snapshot?.state === "created" && snapshot.projectId === owner.projectId ? snapshot : undefined;
   }
-  const { items } = await core.snapshots.list(owner, { name, there: true, limit: 1, order: "desc" });
+  const [, slug, inTeam] = /^([\w-]+)\/([^/]+)$/.exec(name) ?? [];
+  const isOwn = slug !== undefined && slug.toLowerCase() === (await core.access.team(owner)).slug;
+  const { items } = await core.snapshots.list(owner, {
+    name: (isOwn && inTeam) || name,
+    there: true,
+    limit: 1,
+    order: "desc",
+  });
   return items[0];
 }

@@ -9,6 +9,7 @@ import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type E2bContext, type Env, queryOf } from "../request.ts";
 import { imageOfTemplate } from "../template-image.ts";
 import { defaultTemplate } from "../wire.ts";
+import { ownTeam } from "./own-team.ts";
 import { type RecipeBase, recipeOf } from "./recipe.ts";
 import { filesHash, type StartBody, type TemplateSchemas } from "./schemas.ts";
 import { uploadUrl } from "./uploads.ts";
@@ -25,14 +26,15 @@ export function buildRoutes(app: Hono<Env>, dialect: Dialect, schemas: TemplateS
   for (const path of ["/v3/templates", "/v2/templates"]) {
     app.post(path, async (c) => {
       queryOf(c, emptyQuery);
-      const { name, alias, tags, cpuCount, memoryMB } = await bodyOf(c, dialect, schemas.requestBody);
+      const { name, alias, tags, cpuCount, memoryMB, teamID } = await bodyOf(c, dialect, schemas.requestBody);
+      const { slug } = await ownTeam(dialect, c.get("owner"), teamID);
       const { template, build } = await core.templates.request(c.get("owner"), {
         name: name ?? alias ?? "",
         tags: tags ?? [],
         vcpus: cpuCount ?? undefined,
         memory: memoryMB ?? undefined,
       });
-      return json(wire.requested(template, build), 202);
+      return json(wire.requested(template, build, slug), 202);
     });
   }
 

@@ -61,6 +61,7 @@ export function templateSchemas(limits: Pick<ServiceLimits, "vcpus" | "disk">) {
       limit: number(z.int().min(0).max(100)).default(100),
       direction: z.enum(["forward", "backward"]).default("forward"),
       level: level.default("debug"),
+      // Both are one here: lines are read while the build runs, and stay.
       source: z.enum(["temporary", "persistent"]).optional(),
     }),
     visibilityBody: z.strictObject({ public: z.boolean() }),

@@ -6,6 +6,7 @@ import { Refusal } from "../../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf } from "../request.ts";
 import { isSnapshotId, snapshotCalled } from "../sandboxes/snapshots.ts";
 import { buildRoutes } from "./builds.ts";
+import { ownTeam } from "./own-team.ts";
 import { templateSchemas } from "./schemas.ts";
 import * as wire from "./wire.ts";
 
@@ -20,12 +21,12 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
 
   app.get("/v2/templates", async (c) => {
     const { limit, nextToken, teamID } = queryOf(c, schemas.listQuery);
-    await requireTeam(c.get("owner").teamId, teamID);
+    const { slug } = await ownTeam(dialect, c.get("owner"), teamID);
     const cursor = nextToken === undefined ? {} : { cursor: nextToken };
     const { items, next } = await core.templates.list(c.get("owner"), { limit, order: "desc", ...cursor });
     const headers: Record<string, string> = next === undefined ? {} : { "x-next-token": next };
     return json(
-      items.map((each) => wire.listed(each, limits.disk)),
+      items.map((each) => wire.listed(each, limits.disk, slug)),
       200,
       headers,
     );
@@ -33,9 +34,9 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
 
   app.get("/templates", async (c) => {
     const { teamID } = queryOf(c, schemas.legacyListQuery);
-    await requireTeam(c.get("owner").teamId, teamID);
+    const { slug } = await ownTeam(dialect, c.get("owner"), teamID);
     const { items } = await core.templates.list(c.get("owner"), { limit: longest, order: "desc" });
-    return json(items.map((each) => wire.listed(each, limits.disk)));
+    return json(items.map((each) => wire.listed(each, limits.disk, slug)));
   });
 
   app.get("/templates/aliases/:alias", async (c) => {
@@ -69,9 +70,12 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 
   app.get("/templates/:id", async (c) => {
-    queryOf(c, schemas.detailQuery);
-    const { template, builds } = await core.templates.builds(c.get("owner"), c.req.param("id"));
-    return json(wire.detail(template, builds, limits.disk));
+    const { limit, nextToken } = queryOf(c, schemas.detailQuery);
+    const { slug } = await ownTeam(dialect, c.get("owner"));
+    const page = { limit, ...(nextToken !== undefined && { cursor: nextToken }) };
+    const { template, builds, next } = await core.templates.builds(c.get("owner"), c.req.param("id"), page);
+    const headers: Record<string, string> = next === undefined ? {} : { "x-next-token": next };
+    return json(wire.detail(template, builds, limits.disk, slug), 200, headers);
   });
 
   for (const path of ["/v2/templates/:id", "/templates/:id"]) {
@@ -80,8 +84,7 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
       const body = await bodyOf(c, dialect, schemas.visibilityBody);
       const owner = c.get("owner");
       const { name } = await core.templates.publish(owner, c.req.param("id") ?? "", body.public);
-      // As other teams name it.
-      const { slug } = await core.access.team(owner);
+      const { slug } = await ownTeam(dialect, owner);
       return json({ names: [`${slug}/${name}`] });
     });
   }
@@ -96,10 +99,4 @@ export function templateRoutes(app: Hono<Env>, dialect: Dialect): void {
     else await core.templates.delete(owner, id);
     return nothing();
   });
-}
-
-/** lists are those of the key's team */
-async function requireTeam(own: string, asked: string | undefined): Promise<void> {
-  if (asked === undefined || asked === own) return;
-  throw new Refusal(403, "Cannot list the templates: the key belongs to another team");
 }

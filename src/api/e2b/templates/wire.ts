@@ -17,12 +17,13 @@ const statuses: Record<TemplateBuildState, string> = {
   failed: "error",
 };
 
-export function requested(template: Template, build: TemplateBuild): object {
-  return { templateID: template.id, buildID: build.id, ...shared(template), tags: build.tags };
+/** `slug`: of the template's team */
+export function requested(template: Template, build: TemplateBuild, slug: string): object {
+  return { templateID: template.id, buildID: build.id, ...shared(template, slug), tags: build.tags };
 }
 
 /** `disk`: bytes of a sandbox's own files */
-export function listed({ template, newest, buildCount }: ListedTemplate, disk: number): object {
+export function listed({ template, newest, buildCount }: ListedTemplate, disk: number, slug: string): object {
   return {
     templateID: template.id,
     buildID: newest?.id ?? "",
@@ -31,16 +32,16 @@ export function listed({ template, newest, buildCount }: ListedTemplate, disk: n
     cpuCount: newest?.vcpus ?? 0,
     memoryMB: newest?.memory ?? 0,
     diskSizeMB: mebibytes(disk),
-    ...described(template),
+    ...described(template, slug),
     createdBy: null,
     envdVersion,
   };
 }
 
-export function detail(template: Template, builds: TemplateBuild[], disk: number): object {
+export function detail(template: Template, builds: TemplateBuild[], disk: number, slug: string): object {
   return {
     templateID: template.id,
-    ...described(template),
+    ...described(template, slug),
     builds: builds.map(({ id, state, createdAt, updatedAt, finishedAt, vcpus, memory }) => ({
       buildID: id,
       status: statuses[state],
@@ -77,10 +78,10 @@ export function tag({ tag: name, buildId, createdAt }: TemplateTag): object {
   return { tag: name, buildID: buildId, createdAt: time(createdAt) };
 }
 
-function described(template: Template): object {
+function described(template: Template, slug: string): object {
   const { createdAt, updatedAt, lastSpawnedAt, spawns } = template;
   return {
-    ...shared(template),
+    ...shared(template, slug),
     createdAt: time(createdAt),
     updatedAt: time(updatedAt),
     lastSpawnedAt: lastSpawnedAt === undefined ? null : time(lastSpawnedAt),
@@ -88,8 +89,8 @@ function described(template: Template): object {
   };
 }
 
-function shared({ name, isPublic }: Template): object {
-  return { public: isPublic, aliases: [name], names: [name] };
+function shared({ name, isPublic }: Template, slug: string): object {
+  return { public: isPublic, aliases: [name], names: [`${slug}/${name}`] };
 }
 
 function stepOf(step: number | undefined): { step?: string } {

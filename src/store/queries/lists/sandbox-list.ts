@@ -26,7 +26,7 @@ export function listSandboxes(
   query: SandboxQuery,
   toSandbox: (row: SandboxRow) => Sandbox,
 ): Promise<Page<Sandbox>> {
-  const { projectId, namePrefix, states, tags, kept, createdAfter, image, imageName, imageNamePrefix, sortBy, order } =
+  const { projectId, namePrefix, states, tags, kept, createdAfter, image, noted, imageNamePrefix, sortBy, order } =
     query;
   const read = (position: Position | undefined, limit: number) => {
     const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
@@ -43,7 +43,7 @@ export function listSandboxes(
     kept,
     createdAfter,
     image,
-    imageName,
+    noted,
     imageNamePrefix,
   };
   return readPage({ query, sort: sorts[sortBy], list: { of: "sandboxes", projectId, ...filter }, read }, toSandbox);
@@ -90,7 +90,7 @@ function furtherConditions({
   kept,
   createdAfter,
   image,
-  imageName,
+  noted,
   imageNamePrefix,
 }: SandboxFilter): RawBuilder<boolean>[] {
   const conditions: RawBuilder<boolean>[] = [];
@@ -108,8 +108,16 @@ function furtherConditions({
     );
     conditions.push(sql`(${baseHas(`"imageName":${JSON.stringify(image.name)}`)} or (${isUnnamed} and (${real})))`);
   }
-  if (imageName === null) conditions.push(isUnnamed);
-  else if (imageName !== undefined) conditions.push(baseHas(`"imageName":${JSON.stringify(imageName)}`));
+  if (noted) {
+    const { member, value, otherwise } = noted;
+    const key = `${JSON.stringify(member)}:`;
+    const images = otherwise.imageNames.map((name) =>
+      name === null ? isUnnamed : baseHas(`"imageName":${JSON.stringify(name)}`),
+    );
+    const hasNote = notesHave(`${key}${JSON.stringify(value)}`);
+    const hasNone = sql`(sandboxes.notes is null or not ${notesHave(`${key}"`)})`;
+    conditions.push(sql`(${hasNote} or (${hasNone} and (${sql.join(images, sql` or `)})))`);
+  }
   if (imageNamePrefix !== undefined) {
     conditions.push(baseHas(`"imageName":${JSON.stringify(imageNamePrefix).slice(0, -1)}`));
   }
@@ -119,7 +127,15 @@ function furtherConditions({
 const isUnnamed = sql<boolean>`sandboxes.base not like '%"imageName":%'`;
 
 function baseHas(text: string): RawBuilder<boolean> {
-  return sql`sandboxes.base like ${`%${text.replaceAll(/[!%_]/g, "!$&")}%`} escape '!'`;
+  return sql`sandboxes.base like ${containing(text)} escape '!'`;
+}
+
+function notesHave(text: string): RawBuilder<boolean> {
+  return sql`sandboxes.notes like ${containing(text)} escape '!'`;
+}
+
+function containing(text: string): string {
+  return `%${text.replaceAll(/[!%_]/g, "!$&")}%`;
 }
 
 function cut(rows: Sandboxes, { column, order, position, limit }: Slice): Sandboxes {

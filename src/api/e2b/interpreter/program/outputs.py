@@ -47,8 +47,8 @@ def fields_of(bundle):
     text = fields.get("text")
     if isinstance(text, str) and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         fields["text"] = text[1:-1]
-    # Some formatters end a picture's base64 with a line break.
+    # Some kernels break a picture's base64 into lines.
     for name in ("png", "jpeg", "pdf"):
         if isinstance(fields.get(name), str):
-            fields[name] = fields[name].strip()
+            fields[name] = "".join(fields[name].split())
     return {**fields, **({"extra": extra} if extra else {})}
