@@ -178,5 +178,7 @@ int out_entry(struct file_session *s, const struct entry *entry) {
     writer_free(&w);
     return error;
   }
+  write_u64(&w, milliseconds(&facts->st_atim));
+  write_u64(&w, milliseconds(&facts->st_ctim));
   return out_frame(s, &w);
 }

@@ -31,7 +31,8 @@
  *   USAGE     str path                                  -> OK { u64 bytes, u64 inodes }             (privileged only)
  *
  *   ENTRY     str path, u8 type (enum entry_type), u64 size, u32 permission bits, u32 uid, u32 gid, u64 modified ms,
- *             u32 links, u32 device major, u32 device minor, str target, u16 count x { str name, bytes value }
+ *             u32 links, u32 device major, u32 device minor, str target, u16 count x { str name, bytes value },
+ *             u64 accessed ms, u64 changed ms (neither from agents of earlier versions)
  *   CHANGED   u8 kind (1 created, 2 written, 3 removed, 4 moved, 5 metadata), u8 is a directory, str path,
  *             str to (moved: where it is now; empty when unknown)
  *

@@ -22,11 +22,18 @@ const wordings: Partial<Record<ErrorCode, string>> = {
   internal: "An internal error occurred",
 };
 
-/** the answer to a request that failed; `logError` is called with errors that are our own fault */
-export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
+/**
+ * the answer to a request that failed; `logError` is called with errors that are our own fault, and `print` says how the
+ * status is repeated
+ */
+export function errorResponse(
+  error: unknown,
+  logError: (error: unknown) => void,
+  print: (status: number) => number | string = (status) => status,
+): Response {
   const { status, message } = refusalOf(error);
   if (isForTheLog(status)) logError(error);
-  return json({ code: status, message }, status, status === 429 ? retryAfter(error) : {});
+  return json({ code: print(status), message }, status, status === 429 ? retryAfter(error) : {});
 }
 
 /** the error for a sandbox that does not exist or belongs to another team */

@@ -359,6 +359,10 @@ export interface FileInfo {
   uid: number;
   gid: number;
   modifiedAt: number;
+  /** the last read, as exact as the file system keeps it */
+  accessedAt?: number;
+  /** the last change of the file or of its metadata */
+  changedAt?: number;
   /** the path that a symlink contains */
   target?: string;
   /** type of a symlink's target, if requested and if it exists */

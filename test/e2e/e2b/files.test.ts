@@ -211,6 +211,32 @@ describe("what only the current SDK does", () => {
     expect((await commands.run("cat moved.txt; stat -c ' %U' moved.txt")).stdout).toBe("3 user\n");
   });
 
+  test("a watch that sees nothing keeps its stream alive", async () => {
+    const { sandboxId } = sandbox();
+    const ending = new AbortController();
+    const message = Buffer.from('{"path":"/home/user"}');
+    const answer = await fetch(new URL("/filesystem.Filesystem/WatchDir", daemon().url), {
+      method: "POST",
+      signal: ending.signal,
+      headers: {
+        "e2b-sandbox-id": sandboxId,
+        // The SDK keeps it for itself.
+        "x-access-token": (sandbox() as unknown as { envdAccessToken: string }).envdAccessToken,
+        "content-type": "application/connect+json",
+        "keepalive-ping-interval": "1",
+      },
+      // An envelope: flags, length, message.
+      body: Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]),
+    });
+    let seen = "";
+    for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      seen += piece;
+      if (seen.split('{"keepalive":{}}').length > 2) break;
+    }
+    expect(seen.startsWith('\0\0\0\0\f{"start":{}}')).toBe(true);
+    ending.abort();
+  });
+
   test("a watch reports the metadata of changed files that still exist", async () => {
     const { files } = sandbox();
     await files.makeDir("facts");

@@ -142,6 +142,22 @@ test("a sandbox pauses at the end of its time, and goes on when traffic arrives 
   await sandbox.kill();
 });
 
+test("a sandbox that pauses at the end of its time without memory keeps its files, and its programs end", async () => {
+  const lifecycle = { onTimeout: { action: "pause", keepMemory: false } } as const;
+  const sandbox = await Sandbox.create({ timeoutMs: 60_000, lifecycle });
+  const command = await started(sandbox);
+  const cut = command.wait().then(String, String);
+  await sandbox.setTimeout(1000);
+  await expect.poll(async () => (await sandbox.getInfo()).state, { timeout: 30_000 }).toBe("paused");
+  expect(await cut).toContain("Error");
+  expect((await sandbox.getInfo()).lifecycle).toMatchObject({ onTimeout: "pause", autoResume: false });
+  // Nothing is left of its machine, so what goes on begins with the files.
+  const again = await Sandbox.connect(sandbox.sandboxId);
+  expect(await again.files.read("program.py")).toBe(program);
+  expect((await again.commands.list()).map(({ pid }) => pid)).not.toContain(command.pid);
+  await again.kill();
+});
+
 test("what arrives while a sandbox is being paused waits for that, and wakes it", async () => {
   const [waking, other] = await Promise.all([
     Sandbox.create({ lifecycle: { onTimeout: "pause", autoResume: true } }),

@@ -270,6 +270,16 @@ test("a volume's files are available inside sandboxes and without one", async ()
   ]);
   await expect(volume.readFile("/a/b/link/passwd")).rejects.toThrow("is a link");
   expect(await volume.updateMetadata("/a/b/other", { mode: 0o600, uid: 0 })).toMatchObject({ mode: 0o600, uid: 0 });
+  await sandbox.commands.run(
+    "touch -d 2001-02-03T04:05:06Z -m /data/a/b/other; touch -d 2002-03-04T05:06:07Z -a /data/a/b/other",
+    { user: "root" },
+  );
+  const { atime, mtime, ctime } = await volume.getInfo("/a/b/other");
+  expect([atime, mtime].map((time) => time.toISOString())).toEqual([
+    "2002-03-04T05:06:07.000Z",
+    "2001-02-03T04:05:06.000Z",
+  ]);
+  expect(Math.abs(ctime.getTime() - Date.now())).toBeLessThan(60_000);
   await expect(Volume.destroy(volume.volumeId)).rejects.toThrow("409");
   await sandbox.kill();
 

@@ -127,3 +127,53 @@ test("a key finds its team, by either header", async () => {
   const byToken = await raw(daemon(), "GET", "/teams", { headers: { authorization: `Bearer ${foreign}` } });
   expect(byToken.json).toEqual([{ teamID: "team_second", name: "second", apiKey: foreign, isDefault: true }]);
 });
+
+test("the token of a volume opens that volume alone, and every route of its files refuses bad input", async () => {
+  const mine = await Volume.create("mine-alone");
+  await mine.writeFile("/kept", "kept");
+  const theirs = (await ask("POST", "/volumes", { name: "theirs" }, foreign)).json;
+  const content = (id: string, token: string, [method, path, body]: [string, string, unknown?]) =>
+    raw(daemon(), method, `/volumecontent/${id}${path}`, {
+      key: "",
+      headers: { authorization: `Bearer ${token}` },
+      ...(body !== undefined && { body }),
+    });
+  const calls: [string, string, unknown?][] = [
+    ["GET", "/path?path=/kept"],
+    ["PATCH", "/path?path=/kept", { mode: 0o600 }],
+    ["GET", "/dir?path=/"],
+    ["POST", "/dir?path=/new"],
+    ["GET", "/file?path=/kept"],
+    ["PUT", "/file?path=/kept&force=true", "other"],
+    ["DELETE", "/path?path=/kept"],
+  ];
+  for (const call of calls) {
+    const answer = await content(mine.volumeId, theirs.token, call);
+    expect([call, answer.status, answer.json]).toEqual([
+      call,
+      401,
+      { code: "401", message: expect.stringContaining("token") },
+    ]);
+  }
+  const bad: [string, string, unknown?][] = [
+    ...["/path", "/dir", "/file"].flatMap((path): [string, string][] =>
+      ["", "?path=", "?path=/kept&more=1", `?path=${"a".repeat(5000)}`].map((query) => ["GET", path + query]),
+    ),
+    ...["depth=0", "depth=33", "depth=x"].map((query): [string, string] => ["GET", `/dir?path=/&${query}`]),
+    ...[{ mode: 0o10000 }, { uid: -1 }, { gid: "0" }, { other: 1 }, "{", "[]"].map(
+      (body): [string, string, unknown] => ["PATCH", "/path?path=/kept", body],
+    ),
+    ...["", "?path=/a&uid=x", "?path=/a&mode=99999", "?path=/a&force=yes"].flatMap((query): [string, string][] => [
+      ["POST", `/dir${query}`],
+      ["PUT", `/file${query}`],
+    ]),
+    ["DELETE", "/path"],
+    ["DELETE", "/path?path=/"],
+  ];
+  for (const call of bad) {
+    const answer = await content(mine.volumeId, mine.token, call);
+    expect([call, answer.status, answer.json?.code]).toEqual([call, 400, "400"]);
+  }
+  expect(await mine.readFile("/kept")).toBe("kept");
+  expect((await mine.list("/")).map(({ path, mode }) => [path, mode])).toEqual([["/kept", 0o644]]);
+});

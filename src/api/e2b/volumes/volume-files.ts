@@ -27,8 +27,8 @@ const patience = 60_000;
 export function volumeFiles(dialect: Dialect): Hono<Env> {
   const { core, schemas, logError } = dialect;
   const app = new Hono<Env>({ strict: false });
-  app.onError((error) => errorResponse(error, logError));
-  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
+  app.onError((error) => contentError(error, logError));
+  app.notFound(() => contentError(new Refusal(404, "There is nothing at this address"), logError));
   app.use("/volumecontent/:id/*", async (c, next) => {
     const owner = await ownerOfToken(dialect, c.req.param("id"), bearerOf(c.req.raw));
     abortWhenEnded(c.req.raw, owner.ended);
@@ -131,6 +131,13 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
   }
 }
 
+/** on these routes alone, `code` is a text */
+function contentError(error: unknown, logError: (error: unknown) => void): Response {
+  const isToken = isSandkeepError(error, "unauthenticated");
+  const reason = isToken ? new Refusal(401, "Invalid volume token: it is missing, or of another volume") : error;
+  return errorResponse(reason, logError, String);
+}
+
 interface Owned {
   uid?: number | undefined;
   gid?: number | undefined;
@@ -216,12 +223,13 @@ async function* prompt(bytes: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8A
   }
 }
 
-function print({ type, size, mode, uid, gid, modifiedAt, target }: FileInfo, path: string): object {
-  const time = wire.time(modifiedAt);
+function print(info: FileInfo, path: string): object {
+  const { type, size, mode, uid, gid, modifiedAt, accessedAt = modifiedAt, changedAt = modifiedAt, target } = info;
   const known = ["file", "directory", "symlink"].includes(type) ? type : "unknown";
   const name = posix.basename(path) || "/";
-  const facts = { name, type: known, path: path || "/", size, mode, uid, gid, atime: time, mtime: time, ctime: time };
-  return { ...facts, ...(target !== undefined && { target }) };
+  const facts = { name, type: known, path: path || "/", size, mode, uid, gid };
+  const times = { atime: wire.time(accessedAt), mtime: wire.time(modifiedAt), ctime: wire.time(changedAt) };
+  return { ...facts, ...times, ...(target !== undefined && { target }) };
 }
 
 async function orNothing(info: Promise<FileInfo>): Promise<FileInfo | undefined> {

@@ -27,6 +27,9 @@ export interface Entry {
   uid: number;
   gid: number;
   modifiedAt: number;
+  /** neither is there from an agent of an earlier version */
+  accessedAt?: number;
+  changedAt?: number;
   links: number;
   major: number;
   minor: number;
@@ -60,6 +63,7 @@ export function decodeEntry(payload: Buffer, as: "utf8" | "latin1" = "utf8"): En
   };
   const count = reader.u16();
   for (let i = 0; i < count; i++) entry.attributes.push({ name: reader.str(as), value: reader.bytes() });
+  if (!reader.isEmpty) Object.assign(entry, { accessedAt: reader.u64(), changedAt: reader.u64() });
   reader.done();
   return entry;
 }
@@ -75,6 +79,8 @@ export function infoOf(entry: Entry, path: string): FileInfo {
     uid: entry.uid,
     gid: entry.gid,
     modifiedAt: entry.modifiedAt,
+    accessedAt: entry.accessedAt ?? entry.modifiedAt,
+    changedAt: entry.changedAt ?? entry.modifiedAt,
     ...(entry.type === "symlink" && { target: entry.target }),
   };
 }
