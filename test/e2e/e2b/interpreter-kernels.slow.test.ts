@@ -49,6 +49,11 @@ test("R runs with its state, its plots, its errors and an interrupt", async () =
   expect((await r("plot(x)")).results[0]?.png).toMatch(/^iVBOR/);
   expect((await r("data.frame(a = x)")).results[0]?.html).toContain("<table");
   expect((await r("stop('no')")).error?.value).toContain("no");
+  const envs = { OWN: 'ü "q" \\', HOME: "/other" };
+  const shown = (options: object) =>
+    sandbox().runCode("cat(Sys.getenv(names(c(OWN = 1, HOME = 2))))", { language: "r", ...options });
+  expect((await shown({ envs })).logs.stdout.join("")).toBe('ü "q" \\ /other');
+  expect((await shown({})).logs.stdout.join("")).toBe(" /home/user");
   await expect(r("repeat Sys.sleep(0.01)", 1000)).rejects.toMatchObject({ name: "TimeoutError" });
   expect((await r("x[2]")).text).toContain("2");
 });
@@ -63,6 +68,10 @@ test("Java runs with its state, its errors and an interrupt", async () => {
   });
   expect((await java("x * 2")).text).toBe("40");
   expect((await java('throw new IllegalStateException("no")')).error?.value).toContain("no");
+  const property = (options: object) =>
+    sandbox().runCode('System.getProperty("OWN")', { language: "java", ...options });
+  expect((await property({ envs: { OWN: 'ü "q"' } })).text).toBe('ü "q"');
+  expect((await property({})).results).toEqual([]);
   await expect(java("while (true) Thread.sleep(10);", 1000)).rejects.toMatchObject({ name: "TimeoutError" });
   expect((await java("x * 3")).text).toBe("60");
 });

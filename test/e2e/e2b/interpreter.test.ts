@@ -77,6 +77,18 @@ test("a result has every format that the code shows", async () => {
   expect(results[1]).toMatchObject({ isMainResult: true, text: "main" });
 });
 
+test("a list or a dictionary that is shown is JSON too, unless JSON has no form for it", async () => {
+  const shown = async (code: string) => (await sandbox().runCode(code)).results[0]?.json;
+  expect(await shown("{'a': [1, 2.5, float('nan'), None, (True, 'x')], 1: {None: 'y'}}")).toEqual({
+    a: [1, 2.5, null, null, [true, "x"]],
+    1: { null: "y" },
+  });
+  expect(await shown("import datetime; [datetime.date(2020, 1, 2)]")).toEqual(["2020-01-02"]);
+  for (const code of ["[object()]", "a = []; a.append(a); a", "list(range(200_000))", "'text'", "{1, 2}"]) {
+    expect([code, await shown(code)]).toEqual([code, undefined]);
+  }
+});
+
 test("variables of a call are there for that call only, in every language", async () => {
   const envs = { OWN: "o 'w' n", GLOBAL: "other" };
   const codes = {
@@ -166,8 +178,9 @@ test("a kernel of the image gets TCP that nothing outside reaches, its own varia
   await expect(java("wait", { timeoutMs: 300 })).rejects.toMatchObject({ name: "TimeoutError" });
   // It is the same process: the address would be another.
   expect((await java("where")).text).toContain(`${ip} ${port} `);
-  await expect(java("a", { envs: { A: "b" } })).rejects.toThrow("400");
+  expect((await java("a", { envs: { A: "b" } })).text).toBe("a");
   await sandbox().files.write(`${folder}/kernel.json`, JSON.stringify({ language: "none", argv: ["/not/here"] }));
+  await expect(sandbox().runCode("a", { language: "none", envs: { A: "b" } })).rejects.toThrow("400");
   const missing = sandbox().createCodeContext({ language: "none" });
   await expect(missing).rejects.toThrow("500");
 });

@@ -10,6 +10,7 @@ test("the program has its server, its kernels and nothing else, and is small eno
     "channels.py",
     "charts.py",
     "contexts.py",
+    "environments.py",
     "handlers.py",
     "installed_kernel.py",
     "javascript_kernel.mjs",
@@ -20,7 +21,7 @@ test("the program has its server, its kernels and nothing else, and is small eno
     "python_kernel.py",
     "server.py",
   ]);
-  expect(bytes.length).toBeLessThan(72 << 10);
+  expect(bytes.length).toBeLessThan(80 << 10);
   // Command lines are stored with each command.
   expect(command.args.join().length).toBeLessThan(1000);
 });

@@ -5,6 +5,7 @@ import os
 import shutil
 import uuid
 
+from environments import ENVIRONMENTS
 from installed_kernel import spec_of
 from jupyter_kernel import JupyterKernel, KernelDied
 from pipe_kernel import BashKernel, JavaScriptKernel
@@ -144,7 +145,7 @@ class Contexts:
 
     def _kernel(self, language, cwd):
         if language == "python":
-            return JupyterKernel(self._forker.start, cwd, self._folder)
+            return JupyterKernel(self._forker.start, cwd, self._folder, ENVIRONMENTS["python"])
         if language in ("javascript", "typescript"):
             if shutil.which("node") is None:
                 raise Refusal(400, f"Cannot run {language}: the image has no Node")
@@ -154,4 +155,6 @@ class Contexts:
         spec = spec_of(language)
         if spec is None:
             raise Refusal(400, f"Cannot run {language[:64]}: the image has no Jupyter kernel for it")
-        return JupyterKernel(spec.start, cwd, self._folder, True, spec.interrupts_by_message)
+        return JupyterKernel(
+            spec.start, cwd, self._folder, ENVIRONMENTS.get(language), True, spec.interrupts_by_message
+        )

@@ -28,10 +28,14 @@ def describe_end(status):
 class JupyterKernel:
     interrupt_attempts = 1
 
-    def __init__(self, begin, cwd, folder, is_installed=False, interrupts_by_message=False):
-        """`begin` starts the process, with a connection file and a directory."""
+    def __init__(self, begin, cwd, folder, environment, is_installed=False, interrupts_by_message=False):
+        """
+        `begin` starts the process, with a connection file and a directory. `environment` makes the code that sets variables
+        and the code that undoes it; None if there is none for the language.
+        """
         self.cwd = cwd
-        self.sets_environment = not is_installed
+        self.sets_environment = environment is not None
+        self._environment = environment
         self._is_installed = is_installed
         self._interrupts_by_message = interrupts_by_message
         self._begin = begin
@@ -88,17 +92,16 @@ class JupyterKernel:
 
     async def execute(self, code, environment):
         """Yields Jupyter's messages of one execution as (type, content), until the kernel is idle again."""
-        if environment:
-            await self._silently(f"get_ipython().sandkeep_set_environment({environment!r})")
+        begin, undo = self._environment(environment) if environment else (None, None)
+        if begin:
+            await self._silently(begin)
         try:
             request = await self._send("execute_request", execution(code))
             async for message in self._outputs(request):
                 yield message
         finally:
-            if environment and self._process.end() is None:
-                await self._send(
-                    "execute_request", execution("get_ipython().sandkeep_restore_environment()", silent=True)
-                )
+            if undo and self._process.end() is None:
+                await self._send("execute_request", execution(undo, silent=True))
 
     async def _silently(self, code):
         request = await self._send("execute_request", execution(code, silent=True))

@@ -11,6 +11,7 @@ Each is a packet of JSON. The end of the connection ends the process and its ker
 
 import gc
 import json
+import math
 import os
 import signal
 import site
@@ -23,6 +24,8 @@ from importlib.util import find_spec
 PROGRAM = os.path.dirname(os.path.abspath(__file__))
 CHART = "application/vnd.e2b.chart.v1+json"
 DATA = "application/vnd.e2b.data.v1+json"
+#: most values of a list or dictionary that is shown as JSON, too
+MOST_VALUES = 100_000
 
 
 def load():
@@ -114,6 +117,8 @@ def run(file, cwd):
     bundles = app.shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("matplotlib.figure", "Figure", chart_of)
     bundles.for_type_by_name("pandas.core.frame", "DataFrame", data_of)
+    for kind in (list, dict):
+        app.shell.display_formatter.formatters["application/json"].for_type(kind, json_of)
     app.start()
 
 
@@ -205,6 +210,44 @@ def data_of(frame, include=None, exclude=None):
         return {DATA: {str(name): [charts().plain(cell) for cell in frame[name]] for name in frame.columns}}
     except Exception:
         return {}
+
+
+def json_of(value):
+    """A list or a dictionary as JSON; None if it is large, or has values that JSON has no form for."""
+    if hasattr(type(value), "_repr_json_"):
+        return value._repr_json_()
+    try:
+        return plain_tree(value, [MOST_VALUES])
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def plain_tree(value, room):
+    room[0] -= 1
+    if room[0] < 0:
+        raise ValueError("There are too many values")
+    if hasattr(value, "tolist"):
+        # Of NumPy.
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name_of(name): plain_tree(each, room) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_tree(each, room) for each in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError("JSON has no form for this value")
+
+
+def name_of(key):
+    """A key as a text, as JSON would write its value."""
+    if isinstance(key, str):
+        return key
+    plain = plain_tree(key, [1])
+    return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 def charts():
