@@ -24,7 +24,7 @@ import { templateFiles } from "./templates/uploads.ts";
 import { volumeFiles } from "./volumes/volume-files.ts";
 import { volumeRoutes } from "./volumes/volumes.ts";
 
-const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens)(\/|$)/;
+const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens|events)(\/|$)/;
 /** paths that other dialects share; the credential tells them apart */
 const versionedPaths = /^\/v[23]\/(sandboxes|templates)(\/|$)/;
 

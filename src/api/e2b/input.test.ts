@@ -228,6 +228,8 @@ test.each([
   ["POST", "/templates/a/builds/b"],
   ["GET", "/teams/a/metrics"],
   ["POST", "/api-keys"],
+  ["GET", "/events/sandboxes"],
+  ["POST", "/events/webhooks"],
   ["DELETE", "/access-tokens/a"],
 ])("%s %s is refused with the reason", async (method, path) => {
   const { status, json, changes } = await ask(method, path);
