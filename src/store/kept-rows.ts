@@ -25,6 +25,7 @@ const harmless: ReadonlySet<string> = new Set<keyof Store>([
   "listSandboxes",
   "listSessions",
   "listSessionSummaries",
+  "sessionRuns",
   "countSandboxes",
   "countSessions",
   "dueSessions",

@@ -6,6 +6,7 @@ import { key, sandbox, session } from "../../../test/harness/fake-core.ts";
 import { labelOf } from "../../core/model/sandbox-label.ts";
 
 const id = labelOf(sandbox.id);
+const team = sandbox.teamId;
 const known = {
   "sandboxes.byId": async () => sandbox,
   "sessions.get": async () => session,
@@ -186,6 +187,12 @@ test.each([
   "/sandboxes?metadata=%25",
   `/sandboxes/${id}?a=b`,
   `/sandboxes/${id}/metrics?start=-1`,
+  `/teams/${team}/metrics?start=5&end=5`,
+  `/teams/${team}/metrics?start=0&end=${32 * 86_400}`,
+  `/teams/${team}/metrics?end=tomorrow`,
+  `/teams/${team}/metrics?step=5`,
+  `/teams/${team}/metrics/max`,
+  `/teams/${team}/metrics/max?metric=memory`,
   "/sandboxes/metrics",
   `/sandboxes/${id}/logs?limit=1001`,
   `/v2/sandboxes/${id}/logs?direction=up`,
@@ -226,7 +233,6 @@ test.each([
   ["POST", "/templates"],
   ["POST", "/templates/a"],
   ["POST", "/templates/a/builds/b"],
-  ["GET", "/teams/a/metrics"],
   ["POST", "/api-keys"],
   ["GET", "/events/sandboxes"],
   ["POST", "/events/webhooks"],
@@ -238,6 +244,11 @@ test.each([
     { code: 400, message: expect.stringMatching(/^Cannot serve this: /) },
     [],
   ]);
+});
+
+test.each(["metrics", "metrics/max?metric=sandbox_start_rate"])("%s of another team are 403", async (rest) => {
+  const { status, json, changes } = await ask("GET", `/teams/team_other/${rest}`);
+  expect([status, json.code, changes]).toEqual([403, 403, []]);
 });
 
 test("an address for files is refused unless its hash, its time and its token belong together", async () => {

@@ -10,7 +10,6 @@ const missing: Record<string, string> = {
   "/templates": firstBuilds,
   "/templates/*": firstBuilds,
   "/events/*": "events and webhooks are those of Sandkeep's own API",
-  "/teams/*": "numbers of a team are not kept here",
   "/api-keys/*": "keys are not managed through this API: `sandkeep key` does",
   "/access-tokens/*": "access tokens of people are not managed here: an API key does everything",
 };

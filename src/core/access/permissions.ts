@@ -165,6 +165,7 @@ export function guarded(
     usage: aboutSession,
     load: aboutSession,
     samples: aboutSession,
+    concurrency: reads,
   };
   const commands: Checks<Commands> = {
     run: worksInSession,

@@ -137,6 +137,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     usage: unrecorded,
     load: unrecorded,
     samples: unrecorded,
+    concurrency: unrecorded,
   },
   commands: {
     run: {

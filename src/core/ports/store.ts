@@ -126,6 +126,8 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords, Web
   nextExpiry(): Promise<number | undefined>;
   /** sessions that are not over */
   openSessions(): Promise<Session[]>;
+  /** when sessions ran that were created in this time, the newest if there are more than `limit`, and all that are not over */
+  sessionRuns(query: { projectId: string; after: number; before: number; limit: number }): Promise<SessionRun[]>;
 
   /** sessions in a part of a project's list that a rule lets go and that nothing needs; `next` is where to continue */
   prunableSessions(query: PruneQuery): Promise<PrunePage>;
@@ -263,6 +265,13 @@ export interface SandboxFilter {
   states?: readonly SessionState[];
   /** every pair must match; nested values are compared as a whole */
   tags?: Record<string, TagValue>;
+}
+
+/** When a session ran. */
+export interface SessionRun {
+  startedAt: number;
+  /** when it ended or was paused; undefined while it runs */
+  endedAt?: number;
 }
 
 /** The fields of a session in long lists. */

@@ -1,6 +1,6 @@
 /** Tests of samples over a restart: the same series comes back, and the file stays small. */
 
-import { stat } from "node:fs/promises";
+import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
@@ -17,7 +17,7 @@ async function fixture() {
   const machines = new Set(["sbx_1", "sbx_2"]);
   let cpuTime = 0;
   const usage = async () => {
-    return { cpuTime: cpuTime++, memory: 5, disk: 6, processes: 1, network: { received: 2, sent: 3 } };
+    return { cpuTime: cpuTime++, memory: 5, cache: 4, disk: 6, processes: 1, network: { received: 2, sent: 3 } };
   };
   const errors: unknown[] = [];
   const start = () => {
@@ -57,6 +57,21 @@ test("a series goes on after a restart, also one whose session has ended", async
   expect(second.of("sbx_1").at(-1)?.at).toBeGreaterThan(before[0]?.at(-1)?.at ?? 0);
   await second.close();
   expect(errors).toEqual([]);
+});
+
+test("samples of a version without the cache are read", async () => {
+  const { start, directory, look } = await fixture();
+  const rows = [
+    [1000, 5, 6, null, 1, 2, 3],
+    [2000, 6, 6, 7, 1, 2, 3],
+  ];
+  await writeFile(join(directory, "samples.jsonl"), `${JSON.stringify({ s: "sbx_1", p: rows })}\n`);
+  const samples = start();
+  expect(samples.of("sbx_1")).toEqual([
+    { at: 2000, processors: 0.001, memory: 6, disk: 7, processes: 1, network: { received: 2, sent: 3 } },
+  ]);
+  await look(samples, 1);
+  expect(samples.of("sbx_1")[1]).toMatchObject({ cache: 4 });
 });
 
 test("a crash loses the last half minute", async () => {

@@ -2,15 +2,15 @@
  * The samples of all sessions on the disk, so that a restart does not lose them. New points are appended twice a minute,
  * without waiting for the disk; when the file has grown to several times of what is kept, it is written anew.
  *
- *   {"s":"sbx_…","p":[[at,cpuTime,memory,disk,processes,received,sent],…]}        points to add
+ *   {"s":"sbx_…","p":[[at,cpuTime,memory,disk,processes,received,sent,cache],…]}  points to add
  *   {"s":"sbx_…","i":20000,"w":[…]}                                               a whole series, with its interval in ms
  */
 
 import type { LineFiles } from "../ports/line-files.ts";
 import type { Point, Series } from "./samples.ts";
 
-/** its time, processor time, memory, disk, processes, and bytes received and sent */
-type Row = [number, number, number, number | null, number, number, number];
+/** its time, processor time, memory, disk, processes, bytes received and sent, and cache, which earlier versions did not write */
+type Row = [number, number, number, number | null, number, number, number, (number | null)?];
 type Line = { s: string; p: Row[] } | { s: string; i: number; w: Row[] };
 
 const name = "samples";
@@ -94,12 +94,13 @@ export class SampleRecord {
   }
 }
 
-function rowOf({ at, cpuTime, memory, disk, processes, network: { received, sent } }: Point): Row {
-  return [at, cpuTime, memory, disk ?? null, processes, received, sent];
+function rowOf({ at, cpuTime, memory, cache, disk, processes, network: { received, sent } }: Point): Row {
+  return [at, cpuTime, memory, disk ?? null, processes, received, sent, cache ?? null];
 }
 
-function pointOf([at, cpuTime, memory, disk, processes, received, sent]: Row): Point {
-  return { at, cpuTime, memory, ...(disk !== null && { disk }), processes, network: { received, sent } };
+function pointOf([at, cpuTime, memory, disk, processes, received, sent, cache = null]: Row): Point {
+  const some = { ...(cache !== null && { cache }), ...(disk !== null && { disk }) };
+  return { at, cpuTime, memory, ...some, processes, network: { received, sent } };
 }
 
 /** undefined for a line that a crash of the host has damaged */

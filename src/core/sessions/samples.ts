@@ -19,6 +19,8 @@ export interface Sample {
   processors: number;
   /** bytes */
   memory: number;
+  /** bytes of it that are file cache; unset in samples of earlier versions */
+  cache?: number;
   /** bytes; unset where that needs a walk over the files */
   disk?: number;
   processes: number;
@@ -137,11 +139,12 @@ export class Samples {
     });
   }
 
-  #add(id: string, { cpuTime, memory, disk, processes, network }: Usage): void {
+  #add(id: string, { cpuTime, memory, cache, disk, processes, network }: Usage): void {
     const series = this.#live.get(id);
     if (!series) return;
     const at = this.#context.now();
-    const point = { at, cpuTime, memory, ...(disk !== undefined && { disk }), processes, network };
+    const some = { ...(cache !== undefined && { cache }), ...(disk !== undefined && { disk }) };
+    const point = { at, cpuTime, memory, ...some, processes, network };
     this.#push(series, point);
     this.#record?.add(id, point);
   }
@@ -187,6 +190,7 @@ function merged(points: readonly Point[]): Point {
     ...newest,
     memory: average(({ memory }) => memory),
     processes: average(({ processes }) => processes),
+    ...(newest.cache !== undefined && { cache: average(({ cache }) => cache ?? newest.cache ?? 0) }),
     ...(newest.disk !== undefined && { disk: average(({ disk }) => disk ?? newest.disk ?? 0) }),
   };
 }

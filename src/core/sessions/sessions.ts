@@ -15,6 +15,7 @@ import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import type { Activity } from "./activity.ts";
+import { type Concurrency, type ConcurrencyQuery, concurrency } from "./concurrency.ts";
 import { type Endings, notRunning } from "./end.ts";
 import { expiryOf, ranFor, runsSince } from "./lifetime.ts";
 import { type Load, Loads } from "./load.ts";
@@ -22,6 +23,9 @@ import type { Pauses } from "./pauses.ts";
 import type { Sample, SampleQuery, Samples } from "./samples.ts";
 import { isOver } from "./states.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
+
+/** most sessions that are read to count how many ran */
+const mostRuns = 20_000;
 
 export interface SessionsOptions {
   context: Context;
@@ -315,6 +319,14 @@ export class Sessions {
   async samples(caller: Caller, id: string, query: SampleQuery): Promise<Sample[]> {
     await this.get(caller, id);
     return this.#options.samples.of(id, query);
+  }
+
+  /** how many sessions of the project ran at a time; of very many, only the newest count */
+  async concurrency({ projectId }: Owner, query: ConcurrencyQuery): Promise<Concurrency[]> {
+    const { store, limits } = this.#context;
+    // Whatever was created before this has reached the longest that a session may run, or is not over.
+    const after = query.from - limits.maxTimeout;
+    return concurrency(await store.sessionRuns({ projectId, after, before: query.to, limit: mostRuns }), query);
   }
 
   async #running(caller: Caller, id: string): Promise<Running> {

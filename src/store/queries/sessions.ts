@@ -35,6 +35,7 @@ type SessionStore = Pick<
   | "nextExpiry"
   | "moveSessions"
   | "openSessions"
+  | "sessionRuns"
 >;
 
 const sessions = mapping<Session>({
@@ -278,6 +279,31 @@ export function sessionStore(
 
     openSessions: () =>
       all(db.selectFrom("sessions").selectAll().where(isOpen).orderBy("created_at").orderBy("id"), sessions.toValue),
+
+    async sessionRuns({ projectId, after, before, limit }) {
+      const ended = sql<
+        number | null
+      >`coalesce(paused_at, stopped_at, aborted_at, case when ${isOver} then updated_at end)`.as("ended_at");
+      const runs = db
+        .selectFrom("sessions")
+        .select(["id", "started_at", ended])
+        .where("project_id", "=", projectId)
+        .where("started_at", "is not", null);
+      const [recent, open] = await Promise.all([
+        runs
+          .where("created_at", ">", after)
+          .where("created_at", "<", before)
+          .orderBy("created_at", "desc")
+          .limit(limit)
+          .execute(),
+        runs.where(isOpen).execute(),
+      ]);
+      const all = new Map([...recent, ...open].map((row) => [row.id, row]));
+      return [...all.values()].map(({ started_at: at, ended_at: end }) => ({
+        startedAt: Number(at),
+        ...(end !== null && { endedAt: Number(end) }),
+      }));
+    },
   };
 }
 

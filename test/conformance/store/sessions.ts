@@ -253,6 +253,38 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect((await store.openSessions()).map(({ id }) => id)).toEqual(open);
     });
 
+    test("runs of sessions have their start and end, in a part of the list, the open ones always", async () => {
+      const store = await freshStore(host());
+      const owner = await newOwner(store);
+      const begin = async ({ createdAt = noon, state = "running", ...changes }: Partial<Session>) => {
+        const { session } = await newSandbox(store, { owner, state, createdAt });
+        await store.updateSession(session.id, [state], changes);
+      };
+      await begin({ createdAt: noon - 500, startedAt: noon - 400 });
+      await begin({ createdAt: noon - 500, startedAt: noon - 400, state: "stopped", stoppedAt: noon - 300 });
+      await begin({ createdAt: noon + 10, startedAt: noon + 20, state: "stopped", stoppedAt: noon + 30 });
+      await begin({ createdAt: noon + 11, startedAt: noon + 21, state: "aborted", abortedAt: noon + 31 });
+      await begin({ createdAt: noon + 12, startedAt: noon + 22, state: "failed", updatedAt: noon + 32 });
+      await begin({ createdAt: noon + 13, startedAt: noon + 23, state: "paused", pausedAt: noon + 33 });
+      await newSandbox(store, { owner, state: "pending", createdAt: noon + 14 });
+      await newSandbox(store, { state: "running", createdAt: noon + 15 });
+      const runs = async (limit: number) => {
+        const found = await store.sessionRuns({ ...owner, after: noon, before: noon + 1000, limit });
+        return found.map(({ startedAt, endedAt }) => [startedAt - noon, endedAt && endedAt - noon]).sort();
+      };
+      const open = [
+        [-400, undefined],
+        [23, 33],
+      ];
+      const over = [
+        [20, 30],
+        [21, 31],
+        [22, 32],
+      ];
+      expect(await runs(10)).toEqual([...open, ...over].sort());
+      expect(await runs(2)).toEqual([...open, [22, 32]].sort());
+    });
+
     test("ended sessions are listed as uncounted until they are counted", async () => {
       const store = await freshStore(host());
       const { session } = await newSandbox(store, { state: "running", name: unique("n-") });

@@ -69,7 +69,6 @@ test("a program goes on after a pause with its memory and its process id, and us
   const info = await sandbox.getInfo();
   expect(info).toMatchObject({ state: "paused", metadata: { kept: "memory" } });
   expect(info.endAt.getTime()).toBeLessThan(endAt.getTime());
-  expect(await sandbox.getMetrics()).toEqual([]);
   expect(await sandbox.isRunning()).toBe(false);
   await expect(sandbox.commands.run("true")).rejects.toThrow();
   await expect(sandbox.setTimeout(1000)).rejects.toThrow(SandboxNotFoundError);

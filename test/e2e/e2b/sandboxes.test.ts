@@ -16,7 +16,7 @@ import {
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { root, tempDir } from "../../harness/harness.ts";
+import { eventually, root, tempDir } from "../../harness/harness.ts";
 import { needs } from "../../runner/needs.ts";
 import { raw } from "../clients.ts";
 import { cli, cliOnTerminal, program, useDaemon } from "./e2b.ts";
@@ -295,10 +295,9 @@ test("a volume's files are available inside sandboxes and without one", async ()
   expect(await Volume.destroy(volume.volumeId)).toBe(false);
 });
 
-test("metrics are those of the sandbox at this moment", async () => {
+test("metrics are a series from the sandbox's start, of which a client may take a part", async () => {
   const sandbox = await Sandbox.create();
-  const [metric, ...more] = await sandbox.getMetrics();
-  expect(more).toEqual([]);
+  const [metric] = await sandbox.getMetrics();
   expect(metric?.memUsed).toBeGreaterThan(0);
   expect(metric?.memTotal).toBeGreaterThan(metric?.memUsed ?? 0);
   expect(metric?.diskTotal).toBeGreaterThan(metric?.diskUsed ?? 0);
@@ -308,8 +307,33 @@ test("metrics are those of the sandbox at this moment", async () => {
     headers: key(),
   });
   expect(Object.keys(json.sandboxes)).toEqual([sandbox.sandboxId]);
+  await sandbox.commands.run("timeout 3 sh -c 'while :; do :; done' || true");
+  const series = await eventually("three samples", async () => {
+    const all = await sandbox.getMetrics();
+    return all.length >= 3 ? all : undefined;
+  });
+  const times = series.map(({ timestamp }) => timestamp.getTime());
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+  expect(Math.max(...series.map(({ cpuUsedPct }) => cpuUsedPct))).toBeGreaterThan(10);
+  const [first = 0, second = 0] = times;
+  const early = await sandbox.getMetrics({ end: new Date(Math.floor(second / 1000) * 1000) });
+  expect(early[0]?.timestamp.getTime()).toBe(first);
+  expect(early.length).toBeLessThanOrEqual(series.length);
   await sandbox.pause();
-  expect(await sandbox.getMetrics()).toEqual([]);
+  expect((await sandbox.getMetrics()).slice(0, series.length)).toEqual(series);
+  await sandbox.kill();
+});
+
+test("a team's metrics count the sandboxes that ran", async () => {
+  const sandbox = await Sandbox.create();
+  const ask = async (path: string) => (await raw(daemon(), "GET", path, { headers: key() })).json;
+  const [{ teamID }] = await ask("/teams");
+  const start = Math.floor(Date.now() / 1000) - 3600;
+  const metrics = await ask(`/teams/${teamID}/metrics?start=${start}`);
+  expect(metrics.at(-1)).toMatchObject({ concurrentSandboxes: expect.any(Number) });
+  expect(metrics.at(-1).concurrentSandboxes).toBeGreaterThan(0);
+  const most = await ask(`/teams/${teamID}/metrics/max?metric=sandbox_start_rate&start=${start}`);
+  expect(most.value).toBeGreaterThan(0);
   await sandbox.kill();
 });
 
@@ -335,7 +359,7 @@ test("the command line creates, lists, shows, pauses, resumes, snapshots and kil
   expect(listed).toMatchObject([{ sandboxId: id, state: "running" }]);
   expect(JSON.parse(await run("sandbox", "info", id, "--format", "json"))).toMatchObject({ sandboxId: id });
   expect(await run("sandbox", "logs", id)).toContain("Sandbox started");
-  expect(await run("sandbox", "metrics", id)).toContain("CPU");
+  await eventually("a series", async () => (await run("sandbox", "metrics", id)).split("CPU").length > 3);
   expect(await run("sandbox", "exec", id, "echo", "from the command line")).toBe("from the command line\n");
   const piped = await cli(daemon(), home, ["sandbox", "exec", id, "sort"], "b\na\n");
   expect(piped).toMatchObject({ code: 0, stdout: "a\nb\n" });
