@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import type { UserFile } from "../../../core/files/user-files.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import { byteRange } from "../../kit/byte-ranges.ts";
 import type { Service } from "../../kit/dialect.ts";
 import { IssuedTokens } from "../access/issued-tokens.ts";
@@ -10,6 +11,7 @@ import { deadlineOf, type EnvdCall, keepaliveOf, timeoutOf, userOf } from "./cal
 import { filesystemMethods } from "./filesystem.ts";
 import { endEvent, entryInfo, messages } from "./messages.ts";
 import { ProcessNotes } from "./process-notes.ts";
+import { processMethods } from "./processes.ts";
 import { signerOf } from "./signature.ts";
 
 const file: UserFile = {
@@ -168,6 +170,37 @@ test("a directory is listed to 32 levels and 10,000 entries, and deeper is refus
     { code: "invalid_argument", message: "Cannot list so many levels: the depth is at most 32" },
   ]);
   expect(asked).toEqual([{ depth: 32, most: 10_000 }]);
+});
+
+test.each([
+  ["SendInput", "append", { input: { stdin: "YQ==" } }],
+  ["CloseStdin", "closeStdin", {}],
+  ["Update", "resize", { pty: { size: { cols: 1, rows: 1 } } }],
+])("%s to a process that ends meanwhile says that it is not there", async (name, verb, message) => {
+  const command = { id: "cmd_1" };
+  let exit: object | undefined;
+  const commands = {
+    running: async () => [{ command, pid: 7 }],
+    process: async () => ({ command, pid: 7, ...(exit && { exit }) }),
+    wait: async () => command,
+    [verb]: async () => {
+      throw new SandkeepError("gone", "The command has ended");
+    },
+  };
+  const methods = processMethods({ core: { commands }, clock: Date.now } as unknown as Service);
+  const ask = async () => {
+    const init = { method: "POST", headers: { "content-type": "application/json" } };
+    const body = JSON.stringify({ process: { pid: 7 }, ...message });
+    const answer = await methods[name]?.({
+      request: new Request("http://h/", { ...init, body }),
+      session: { id: "s" },
+    } as unknown as EnvdCall);
+    return [answer?.status, ((await answer?.json()) as { code: string } | undefined)?.code];
+  };
+  // Its sandbox is gone, rather than the process.
+  expect(await ask()).toEqual([503, "unavailable"]);
+  exit = { code: 0 };
+  expect(await ask()).toEqual([404, "not_found"]);
 });
 
 test("what cannot be a signature is refused before any token is tried", () => {

@@ -21,6 +21,8 @@ const keepalive = { event: { keepalive: {} } };
 const inputPatience = 60_000;
 /** longest wait for the end of a killed process, in ms */
 const killPatience = 1000;
+/** longest wait for the end of a process that no longer takes requests, in ms */
+const endPatience = 200;
 /** most bytes of output in one message, before base64 adds a third */
 const longestChunk = 64 << 10;
 
@@ -49,16 +51,16 @@ export function processMethods(service: Service): Record<string, Method> {
     List: (call) => unary(call.request, messages.empty, report, () => list(call)),
     Update: (call) =>
       unary(call.request, messages.update, report, async ({ process, pty }) => {
-        const { command } = await running(call, process);
-        if (pty?.size) {
+        await use(call, process, async ({ id }) => {
+          if (!pty?.size) return;
           const { rows, cols: columns } = pty.size;
-          await core.commands.resize(call.owner, call.session.id, command.id, { rows, columns });
-        }
+          await core.commands.resize(call.owner, call.session.id, id, { rows, columns });
+        });
         return {};
       }),
     SendInput: (call) =>
       unary(call.request, messages.sendInput, report, async ({ process, input }) => {
-        await send(call, (await running(call, process)).command, input);
+        await use(call, process, (command) => send(call, command, input));
         return {};
       }),
     StreamInput: (call) =>
@@ -68,7 +70,8 @@ export function processMethods(service: Service): Record<string, Method> {
           if (start) command = (await running(call, start.process)).command;
           if (!data) continue;
           if (!command) throw new ConnectError("invalid_argument", "Cannot send input: no message names the process");
-          await send(call, command, data.input);
+          const to = command;
+          await orEnded(call, to, () => send(call, to, data.input));
         }
         return {};
       }),
@@ -84,14 +87,15 @@ export function processMethods(service: Service): Record<string, Method> {
       }),
     CloseStdin: (call) =>
       unary(call.request, messages.process, report, async ({ process }) => {
-        const { command } = await running(call, process);
-        if (notes.of(call.session.id, command.id)?.isPty) {
-          throw new ConnectError(
-            "failed_precondition",
-            "Cannot close the standard input of a terminal: send it Ctrl+D",
-          );
-        }
-        await core.commands.closeStdin(call.owner, call.session.id, command.id);
+        await use(call, process, async ({ id }) => {
+          if (notes.of(call.session.id, id)?.isPty) {
+            throw new ConnectError(
+              "failed_precondition",
+              "Cannot close the standard input of a terminal: send it Ctrl+D",
+            );
+          }
+          await core.commands.closeStdin(call.owner, call.session.id, id);
+        });
         return {};
       }),
   };
@@ -221,7 +225,25 @@ export function processMethods(service: Service): Record<string, Method> {
   async function running(call: EnvdCall, selector: Selector) {
     const found = await find(call, selector);
     if (!found.exit) return found;
-    throw new ConnectError("not_found", `process with pid ${found.pid} not found: it has ended`);
+    throw hasEnded(found.pid);
+  }
+
+  /** works with a process that runs */
+  async function use(call: EnvdCall, selector: Selector, work: (command: Command) => Promise<void>): Promise<void> {
+    const { command } = await running(call, selector);
+    await orEnded(call, command, () => work(command));
+  }
+
+  /** says that the process has ended if that is why the work failed: it may end at any moment after it was found */
+  async function orEnded({ owner, session }: EnvdCall, { id }: Command, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!isSandkeepError(error, "gone")) throw error;
+      await core.commands.wait(owner, session.id, id, AbortSignal.timeout(endPatience)).catch(() => undefined);
+      const ended = await core.commands.process(owner, session.id, id);
+      throw ended?.exit ? hasEnded(ended.pid) : error;
+    }
   }
 
   async function send({ owner, session }: EnvdCall, { id }: Command, input: Input | undefined): Promise<void> {
@@ -237,6 +259,10 @@ export function processMethods(service: Service): Record<string, Method> {
     if (!(await core.commands.append(owner, session.id, id, data, inputPatience)))
       throw new ConnectError("deadline_exceeded", "Cannot send input: the process does not read it");
   }
+}
+
+function hasEnded(pid: number): ConnectError {
+  return new ConnectError("not_found", `process with pid ${pid} not found: it has ended`);
 }
 
 function* dataEvents({ stream, data, dropped }: OutputChunk): Generator<object> {
