@@ -25,15 +25,45 @@ export const recipes: readonly Recipe[] = [
     operand: "code-interpreter",
     // The template that clients of the interpreter ask for.
     name: "code-interpreter-v1",
+    // Not python3-opencv, python3-numba and python3-gensim, which together weigh more than all of these.
     packages: [
       "python3-ipykernel",
-      "python3-matplotlib",
+      // numbers and tables
       "python3-numpy",
       "python3-pandas",
+      "python3-scipy",
+      "python3-sklearn",
+      "python3-joblib",
+      "python3-statsmodels",
+      "python3-sympy",
+      "python3-networkx",
+      "python3-xarray",
+      "python3-nltk",
+      // charts and pictures
+      "python3-matplotlib",
+      "python3-seaborn",
+      "python3-plotly",
       "python3-pil",
+      "python3-skimage",
+      "python3-imageio",
+      // files
       "python3-openpyxl",
+      "python3-xlrd",
+      "python3-xlsxwriter",
+      "python3-docx",
+      "python3-pypdf",
+      "python3-lxml",
+      "python3-h5py",
+      "python3-yaml",
+      "python3-soundfile",
+      // the rest
       "python3-requests",
+      "python3-aiohttp",
       "python3-bs4",
+      "python3-pytest",
+      "python3-tabulate",
+      "python3-tqdm",
+      "python3-tz",
     ],
   },
   {

@@ -40,8 +40,13 @@ async function shown(code: string) {
 
 test("the default template of the SDK is the image, with Jupyter's kernel and libraries for data", async () => {
   expect(await sandbox().getInfo()).toMatchObject({ templateId: "code-interpreter-v1" });
-  const names = "ipykernel, matplotlib, numpy, pandas, PIL, openpyxl, requests, bs4";
-  expect((await shown(`import ${names}; "all"`))?.text).toBe("all");
+  const modules = [
+    ...["ipykernel", "numpy", "pandas", "scipy", "sklearn", "joblib", "statsmodels.api", "sympy", "networkx", "xarray"],
+    ...["nltk", "matplotlib", "seaborn", "plotly", "PIL", "skimage", "imageio", "openpyxl", "xlrd", "xlsxwriter"],
+    ...["docx", "pypdf", "lxml", "h5py", "yaml", "soundfile", "requests", "aiohttp", "bs4", "pytest", "tabulate"],
+    ...["tqdm", "pytz"],
+  ];
+  expect((await shown(`import ${modules.join(", ")}; "all"`))?.text).toBe("all");
   expect((await sandbox().commands.run("whoami; pwd")).stdout).toBe("user\n/home/user\n");
 });
 
@@ -83,6 +88,24 @@ test("an uploaded file becomes a data frame, whose columns are data, and its plo
   expect(plot?.chart).toMatchObject({ type: "bar", elements: [{ label: "x", value: 1 }, { value: 2.5 }] });
   expect((await sandbox().runCode("df.to_csv('out.csv', index=False)")).error).toBeUndefined();
   expect(await sandbox().files.read("out.csv")).toBe("name,score\nx,1.0\ny,2.5\n");
+});
+
+test("the libraries for data work together: a fit, its chart, a formula and an interactive chart", async () => {
+  const fit = await shown(`
+    import numpy as np, pandas as pd, seaborn as sns, matplotlib.pyplot as plt
+    from sklearn.linear_model import LinearRegression
+    from scipy import stats
+    x = np.arange(20.0)
+    frame = pd.DataFrame({"x": x, "y": 3 * x + 1})
+    model = LinearRegression().fit(frame[["x"]], frame["y"])
+    round(model.coef_[0], 6), round(model.intercept_, 6), round(stats.linregress(x, frame["y"]).slope, 6)
+  `);
+  expect(fit?.text).toBe("(3.0, 1.0, 3.0)");
+  const chart = await shown("sns.scatterplot(data=frame, x='x', y='y'); plt.show()");
+  expect(chart).toMatchObject({ png: expect.stringMatching(/^iVBOR/), chart: { type: "scatter", x_label: "x" } });
+  expect((await shown("import sympy; sympy.integrate(sympy.Symbol('x') ** 2)"))?.latex).toContain("x^{3}");
+  const plotly = await shown("import plotly.express as px; px.line(frame, x='x', y='y')");
+  expect(plotly?.html ?? JSON.stringify(plotly?.extra)).toMatch(/plotly/i);
 });
 
 test("pictures of Pillow are results when they are shown, saved or the last value", async () => {
