@@ -3,6 +3,7 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { IssuedTokens } from "./access/issued-tokens.ts";
+import { loginRoutes } from "./access/login.ts";
 import { envdMounts } from "./envd/envd.ts";
 import { e2bExamples } from "./examples.ts";
 import { Interpreters } from "./interpreter/interpreters.ts";
@@ -41,6 +42,7 @@ export function createE2b(service: Service): ApiDialect {
       ...envdMounts(dialect),
       { path: /^\/volumecontent\//, app: volumeFiles(dialect), forPages: true },
       { path: /^\/template-files\//, app: templateFiles(dialect) },
+      { path: /^\/docs\/api\/cli(\/|$)/, app: loginRoutes(dialect) },
       { path: paths, app, forPages: true },
       { path: versionedPaths, headers: (headers) => headers.has("x-api-key"), app, forPages: true },
     ],

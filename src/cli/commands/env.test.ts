@@ -104,6 +104,7 @@ test("E2B has variables of its own, the key in hexadecimal digits, and the prelo
     E2B_API_URL: url,
     E2B_SANDBOX_URL: url,
     E2B_VOLUME_API_URL: url,
+    E2B_DOCS_BASE: `${url}/docs`,
     E2B_API_KEY: `e2b_${Buffer.from(key).toString("hex")}`,
     SANDKEEP_URL: url,
     SANDKEEP_DOMAIN: "box.example",

@@ -119,6 +119,8 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("E2B_VOLUME_API_URL", url),
       // Some versions accept only hexadecimal digits in a key.
       exported("E2B_API_KEY", `e2b_${Buffer.from(key).toString("hex")}`),
+      // The page that its command line opens for a login.
+      exported("E2B_DOCS_BASE", `${url}/docs`),
       // Version 1 of the SDK has a fixed address, and needs the preload.
       exported("SANDKEEP_URL", url),
       // For our own commands: they use the same address.

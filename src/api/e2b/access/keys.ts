@@ -3,6 +3,11 @@
  * which our keys are not. So a client may also send a key as `e2b_` and the key's bytes in hexadecimal.
  */
 
+/** a key in the form that every version takes */
+export function wireKeyOf(key: string): string {
+  return `e2b_${Buffer.from(key).toString("hex")}`;
+}
+
 /** our key for the key that a client sends */
 export function keyOf(given: string): string {
   const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1];
