@@ -63,10 +63,10 @@ export class UserFiles {
     caller: Caller,
     sessionId: string,
     place: Place,
-    { depth, most }: { depth: number; most: number },
+    options: { depth: number; most: number; attributes?: string },
   ): Promise<UserFile[]> {
     return this.#at(caller, sessionId, place, async (at) => {
-      const files = await at.files.list(at.path, { depth, links: true, most });
+      const files = await at.files.list(at.path, { ...options, links: true });
       return files.map((file) => describe(at, file));
     });
   }

@@ -289,6 +289,13 @@ export interface EgressJournal {
   ports(): Promise<PortTraffic[]>;
 }
 
+export interface ListOptions {
+  depth?: number;
+  links?: boolean;
+  most?: number;
+  attributes?: string;
+}
+
 /** File operations, each run inside the sandbox by a process of the given user. Paths are absolute. */
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
@@ -297,8 +304,11 @@ export interface Files {
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
   /** with `links`, also the type of a symlink's target; with `attributes`, also those of a regular file */
   stat(path: string, options?: { follow?: boolean; links?: boolean; attributes?: boolean }): Promise<FileInfo>;
-  /** what is in a directory, down to `depth`, parents first, no symlink followed; `limit` if it is more than `most` */
-  list(path: string, options?: { depth?: number; links?: boolean; most?: number }): Promise<FileInfo[]>;
+  /**
+   * what is in a directory, down to `depth`, parents first, no symlink followed; `limit` if it is more than `most`. With
+   * `attributes`, regular files have their extended attributes with this prefix
+   */
+  list(path: string, options?: ListOptions): Promise<FileInfo[]>;
   mkdir(path: string, options?: { recursive?: boolean; mode?: number; owner?: FileOwner }): Promise<void>;
   /** with `parents`, makes missing directories at the destination, with this owner */
   move(from: string, to: string, options?: { parents?: boolean; owner?: FileOwner }): Promise<void>;

@@ -202,6 +202,12 @@ describe("what only the current SDK does", () => {
     const [written] = [await files.write("noted.txt", "1", { metadata: { Owner: "me", kind: "a=b" } })];
     expect(written.metadata).toEqual({ owner: "me", kind: "a=b" });
     expect((await files.getInfo("noted.txt")).metadata).toEqual({ owner: "me", kind: "a=b" });
+    await commands.run("setfattr -n user.other -v x noted.txt 2>/dev/null || true; mkdir -p noted; touch noted/plain");
+    await files.write("noted/deep.txt", "1", { metadata: { deep: "yes" } });
+    const listed = (await files.list(".", { depth: 2 })).filter(({ path }) => path.includes("noted"));
+    expect(Object.fromEntries(listed.map(({ name, metadata = {} }) => [name, metadata]))).toEqual({
+      ...{ noted: {}, plain: {}, "deep.txt": { deep: "yes" }, "noted.txt": { owner: "me", kind: "a=b" } },
+    });
     await files.rename("noted.txt", "moved.txt");
     expect((await files.getInfo("moved.txt")).metadata).toEqual({ owner: "me", kind: "a=b" });
     await files.write("moved.txt", "2", { metadata: { other: "x" }, useOctetStream: true });

@@ -169,7 +169,7 @@ test("a directory is listed to 32 levels and 10,000 entries, and deeper is refus
     400,
     { code: "invalid_argument", message: "Cannot list so many levels: the depth is at most 32" },
   ]);
-  expect(asked).toEqual([{ depth: 32, most: 10_000 }]);
+  expect(asked).toEqual([{ depth: 32, most: 10_000, attributes: "user.e2b." }]);
 });
 
 test.each([

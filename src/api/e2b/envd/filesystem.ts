@@ -6,6 +6,7 @@ import type { FileChange } from "../../../core/ports/runtime.ts";
 import type { Service } from "../../kit/dialect.ts";
 import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf } from "./call.ts";
 import { ConnectError, serverStream, unary } from "./connect.ts";
+import { metadataPrefix } from "./file-metadata.ts";
 import { entryInfo, messages, type WatchMessage } from "./messages.ts";
 import type { Method } from "./processes.ts";
 import { Watchers } from "./watchers.ts";
@@ -30,7 +31,7 @@ export function filesystemMethods(service: Service): Record<string, Method> {
         if (depth > deepest) {
           throw new ConnectError("invalid_argument", `Cannot list so many levels: the depth is at most ${deepest}`);
         }
-        const bounds = { depth: Math.max(depth, 1), most: mostEntries };
+        const bounds = { depth: Math.max(depth, 1), most: mostEntries, attributes: metadataPrefix };
         const entries = await userFiles.list(...about(call), { path, user: call.user }, bounds).catch((error) => {
           // Clients take "resource_exhausted" for a rate limit, and try again.
           if (!isSandkeepError(error, "limit")) throw error;

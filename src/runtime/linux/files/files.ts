@@ -6,8 +6,9 @@
 import { posix } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGzip } from "node:zlib";
+import { eachBounded } from "../../../base/concurrency/each-bounded.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
-import type { FileInfo, FileOwner, Files, WriteOptions } from "../../../core/ports/runtime.ts";
+import type { FileInfo, FileOwner, Files, ListOptions, WriteOptions } from "../../../core/ports/runtime.ts";
 import { infoOf } from "./file-entry.ts";
 import type { FileSession } from "./file-session.ts";
 import { watch } from "./file-watch.ts";
@@ -166,7 +167,7 @@ async function withTarget(session: FileSession, file: FileInfo): Promise<FileInf
 async function list(
   session: FileSession,
   path: string,
-  { depth = 1, links = false, most }: { depth?: number; links?: boolean; most?: number } = {},
+  { depth = 1, links = false, most, attributes }: ListOptions = {},
 ): Promise<FileInfo[]> {
   const files: FileInfo[] = [];
   let left = most ?? Number.POSITIVE_INFINITY;
@@ -174,17 +175,36 @@ async function list(
   await below(path, depth);
   return files;
 
+  async function addAttributes(found: FileInfo[], prefix: string): Promise<void> {
+    await eachBounded(askedAtOnce, found.entries(), async ([at, file]) => {
+      if (file.type !== "file") return;
+      const all = await attributesOf(session, file.path).catch((error) => {
+        // A file that is gone, closed to the user, or has more attributes than an answer holds, is listed without.
+        if (!isSandkeepError(error) || !(skipped.has(error.code) || error.code === "limit")) throw error;
+        return {};
+      });
+      const wanted = Object.entries(all).filter(([name]) => name.startsWith(prefix));
+      length += wanted.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+      if (length > longestList) throw tooMany("too many");
+      if (wanted.length > 0) found[at] = { ...file, attributes: Object.fromEntries(wanted) };
+    });
+  }
+
+  function tooMany(bound: string): SandkeepError {
+    return new SandkeepError("limit", `Cannot list "${path}": it holds ${bound} files`);
+  }
+
   async function below(directory: string, levels: number): Promise<void> {
     const found: FileInfo[] = [];
     for await (const entry of session.list(directory)) {
       length += directory.length + entry.path.length + entry.target.length + 100;
       if (--left < 0 || length > longestList) {
-        const bound = left < 0 ? `more than ${most}` : "too many";
-        throw new SandkeepError("limit", `Cannot list "${path}": it holds ${bound} files`);
+        throw tooMany(left < 0 ? `more than ${most}` : "too many");
       }
       found.push(infoOf(entry, posix.join(directory, entry.path)));
     }
     if (links) for (const [at, file] of found.entries()) found[at] = await withTarget(session, file);
+    if (attributes !== undefined) await addAttributes(found, attributes);
     for (const file of found.sort((one, other) => (one.name < other.name ? -1 : 1))) {
       files.push(file);
       if (file.type !== "directory" || levels <= 1) continue;
@@ -195,6 +215,9 @@ async function list(
     }
   }
 }
+
+/** files whose attributes are asked for at the same time */
+const askedAtOnce = 32;
 
 /** errors for which a directory below the listed one, or a symlink's target, is skipped */
 const skipped: ReadonlySet<string> = new Set(["not-found", "forbidden", "invalid"]);
