@@ -180,7 +180,7 @@ async function list(
       if (file.type !== "file") return;
       const all = await attributesOf(session, file.path).catch((error) => {
         // A file that is gone, closed to the user, or has more attributes than an answer holds, is listed without.
-        if (!isSandkeepError(error) || !(skipped.has(error.code) || error.code === "limit")) throw error;
+        if (!isSandkeepError(error) || !skipped.has(error.code)) throw error;
         return {};
       });
       const wanted = Object.entries(all).filter(([name]) => name.startsWith(prefix));
