@@ -382,7 +382,7 @@ async function listen(
   const api = createApi({
     core,
     ending: drain.ending,
-    idempotency: storedIdempotency(store, Date.now),
+    idempotency: storedIdempotency(store, Date.now, openSeal(join(config.dataDir, "secret.key"))),
     publicUrl,
     domain: () => domainUrlOf(place),
     jwks: () => signingKey().jwks,

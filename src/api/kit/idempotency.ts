@@ -5,6 +5,7 @@
  */
 
 import { createHash } from "node:crypto";
+import type { Seal } from "../../core/context.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 
@@ -21,13 +22,19 @@ export interface Answer {
   body: string;
 }
 
+/** Answers are sealed, because some have a secret, such as a new key, which nobody may read in the database. */
 export function storedIdempotency(
   store: Pick<Store, "beginIdempotent" | "endIdempotent">,
   clock: () => number,
+  seal: Seal,
 ): Idempotency {
   return {
-    begin: (key) => store.beginIdempotent(key, clock()),
-    end: (key, answer) => store.endIdempotent(key, answer),
+    async begin(key) {
+      const begun = await store.beginIdempotent(key, clock());
+      if (typeof begun === "string" || !seal.isSealed(begun.body)) return begun;
+      return { ...begun, body: seal.open(begun.body) };
+    },
+    end: (key, answer) => store.endIdempotent(key, answer && { ...answer, body: seal.seal(answer.body) }),
   };
 }
 

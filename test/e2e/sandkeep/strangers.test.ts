@@ -3,9 +3,11 @@
  * are too large, cursors of other lists, equal requests at the same time, and misuse of a terminal's WebSocket.
  */
 
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { DocumentClient, parametersOf } from "./document.ts";
+import { DocumentClient, linesOf, parametersOf } from "./document.ts";
 import { minimal } from "./invalid-requests.ts";
 import { attachedTo } from "./terminal.ts";
 
@@ -125,6 +127,44 @@ test("of equal requests at the same time with one idempotency key, one makes som
   const { secret } = await newKey({ project: "other" });
   const own = await api.send("createSandbox", { body, headers, key: secret });
   expect([own.status, own.json.id === answers[0]?.json.id]).toEqual([201, false]);
+});
+
+test("a repeated run continues with all lines of the first, and is refused once its sandbox is deleted", async () => {
+  const headers = { "idempotency-key": "one-run" };
+  const program = { command: "sh", args: ["-c", "echo one; while ! [ -e /tmp/go ]; do sleep 0.05; done; echo two"] };
+  const body = { sandbox: { name: "one-run" }, program };
+  const broken = await api.request(api.operation("runProgram"), { body, headers });
+  const reader = broken.body?.getReader();
+  const first = linesOf(Buffer.from((await reader?.read())?.value ?? "").toString())[0] as {
+    command: { sessionId: string };
+  };
+  await reader?.cancel();
+  const again = api.send("runProgram", { body, headers });
+  const { sessionId: session } = first.command;
+  await api.call("writeFile", { params: { session }, query: { path: "/tmp/go" }, bytes: new Uint8Array() });
+  const lines = linesOf((await again).text);
+  expect(lines[0]).toEqual(first);
+  expect(lines.map(({ data = "" }) => data).join("")).toBe("one\ntwo\n");
+  expect(lines.at(-1)).toMatchObject({ type: "ended", command: { exitCode: 0 } });
+  expect((await api.send("getSandbox", { params: { sandbox: "one-run" } })).status).toBe(404);
+  const late = await api.send("runProgram", { body, headers });
+  expect([late.status, late.json.error.message]).toEqual([410, expect.stringContaining("its sandbox is deleted")]);
+  expect((await api.send("runProgram", { body: { program }, headers })).status).toBe(400);
+});
+
+test("the answer with a new key is repeated for the key that made it only, and is in no file in the clear", async () => {
+  const headers = { "idempotency-key": "new-key" };
+  const body = { name: "repeated" };
+  const { secret } = (await api.call("createKey", { body, headers })).json;
+  expect((await api.call("createKey", { body, headers })).json.secret).toBe(secret);
+  const other = (await newKey({})).secret;
+  expect((await api.send("createKey", { body, headers, key: other })).json.secret).not.toBe(secret);
+  const files = (await readdir(daemon().dataDir)).filter((name) => name.startsWith("sandkeep.db"));
+  expect(files.length).toBeGreaterThan(0);
+  for (const name of files) expect((await readFile(join(daemon().dataDir, name))).includes(secret), name).toBe(false);
+  expect((await api.send("buildImage", { bytes: new Uint8Array(), headers })).json.error.message).toContain(
+    "body of bytes",
+  );
 });
 
 test("nonsense on a terminal's WebSocket ends that connection and nothing else", async () => {

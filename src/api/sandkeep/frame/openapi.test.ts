@@ -44,6 +44,14 @@ test("each operation has its own id, names the parameters of its path, and a GET
   }
 });
 
+test("every POST with a JSON body takes an Idempotency-Key, and says so", async () => {
+  for (const { path, method, operation } of operationsOf(await documented())) {
+    const takes = operation.parameters.some(({ name }) => name === "Idempotency-Key");
+    const isBytes = Object.keys(operation.requestBody?.content ?? {}).some((type) => type !== "application/json");
+    expect([path, takes]).toEqual([path, method === "post" && !isBytes]);
+  }
+});
+
 test("what is done to a session can also be done to the current session of a sandbox", async () => {
   const { paths } = await documented();
   const output = "/commands/{command}/output";

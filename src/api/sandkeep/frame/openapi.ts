@@ -2,7 +2,14 @@
 
 import { z } from "zod";
 import { errorBody } from "../errors.ts";
-import { type AnyOperation, type OperationPath, pathsOf, type Subject, scopeQueries } from "./operation.ts";
+import {
+  type AnyOperation,
+  isRepeatable,
+  type OperationPath,
+  pathsOf,
+  type Subject,
+  scopeQueries,
+} from "./operation.ts";
 
 export interface OpenApi {
   openapi: "3.1.0";
@@ -37,8 +44,8 @@ export type JsonSchema = Record<string, unknown>;
 const description = `Everything that the daemon can do. Send an API key as \`Authorization: Bearer …\`.
 
 Times are milliseconds since 1970, durations milliseconds, sizes bytes, and \`memory\` is in MiB. A member without a value is \
-null. Lists come in pages: send \`next\` of one page as \`cursor\` of the next. A request that makes something may carry an \
-\`Idempotency-Key\`: a repeat with the same key gets the first answer again. A thing of another team does not exist (404).`;
+null. Lists come in pages: send \`next\` of one page as \`cursor\` of the next. A POST may carry an \`Idempotency-Key\`: a repeat \
+with it gets the first answer again, and does nothing twice. A thing of another team does not exist (404).`;
 
 /** `version` is the daemon's */
 export function openApi(operations: readonly AnyOperation[], version: string): OpenApi {
@@ -79,7 +86,7 @@ function describe(operation: AnyOperation, at: OperationPath, components: Compon
     parameters: [
       ...parameters("path", at.params, components),
       ...parameters("query", { ...scopeQueries[operation.about as Subject], ...operation.query }, components),
-      ...(operation.repeatable ? [idempotencyKey] : []),
+      ...(isRepeatable(operation) ? [idempotencyKey] : []),
     ],
     ...(body && { requestBody: body }),
     responses: {
@@ -102,7 +109,7 @@ const idempotencyKey: OpenApiParameter = {
   name: "Idempotency-Key",
   in: "header",
   required: false,
-  description: "A repeat with the same key and the same body gets the first answer again",
+  description: "A repeat with the same key and the same body gets the first answer again, within a day",
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 

@@ -53,8 +53,8 @@ export interface Operation<
   /** content type of a body of bytes, which the handler reads itself */
   bytes?: string;
   answer: Answer<A, O>;
-  /** whether a repeat with the same Idempotency-Key gets the first answer again */
-  repeatable?: boolean;
+  /** whether `run` calls `once` itself, because its answer is a stream, which cannot be stored */
+  callsOnce?: boolean;
   /** the answer's JSON, or a response of another kind that `answer` declares */
   run(given: Given<S, P, Q, B>): Promise<z.input<A> | Response>;
 }
@@ -77,6 +77,8 @@ export type Given<S extends Subject, P extends Shape, Q extends Shape, B extends
   body: z.output<B>;
   request: Request;
   connection: Connection;
+  /** does the work, or returns its result of an earlier request with the same Idempotency-Key; results are plain JSON */
+  once<T>(work: () => Promise<T>): Promise<T>;
 } & (S extends "project" ? { owner: Owner } : S extends "session" ? { session: string } : unknown);
 
 /** Any operation, for code that handles all of them. */
@@ -96,6 +98,14 @@ export function operation<
   O extends Others = Record<never, never>,
 >(declared: Operation<S, P, Q, B, A, Id, M, Path, O>): Operation<S, P, Q, B, A, Id, M, Path, O> {
   return declared;
+}
+
+/**
+ * Whether a repeat with the same Idempotency-Key gets the first answer again. A POST is the only method that could do
+ * something twice. A body of bytes is not read before the work begins, so nobody could tell whether it is a repeat.
+ */
+export function isRepeatable({ method, bytes }: Pick<AnyOperation, "method" | "bytes">): boolean {
+  return method === "POST" && bytes === undefined;
 }
 
 export function answers<A extends z.ZodType>(

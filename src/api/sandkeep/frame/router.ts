@@ -8,7 +8,14 @@ import { bodyText, json, jsonOf, parsed, queryParameters, requireText } from "..
 import { once } from "../../kit/idempotency.ts";
 import { ids } from "../../kit/ids.ts";
 import type { Dialect, Env, SandkeepContext } from "../sandkeep.ts";
-import { type AnyOperation, type OperationPath, pathsOf, type Subject, scopeQueries } from "./operation.ts";
+import {
+  type AnyOperation,
+  isRepeatable,
+  type OperationPath,
+  pathsOf,
+  type Subject,
+  scopeQueries,
+} from "./operation.ts";
 
 export function serve(app: Hono<Env>, dialect: Dialect, operations: readonly AnyOperation[]): void {
   for (const operation of operations) {
@@ -33,18 +40,18 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
     const caller = await core.access.actingFor(c.get("caller"), team);
     const { sandbox, ...params } = operation.about === "session" ? given : { ...given, sandbox: undefined };
     const subject = await subjectOf(caller, { project, sandbox, session: given.session });
+    const key = idempotencyKeyOf(c, operation);
+    // Other keys of the team may not see the answer: it may have a secret, and they may have other rights and limits.
+    const scope = `${caller.teamId} ${caller.keyId ?? ""} ${JSON.stringify(caller.scope ?? {})} ${c.req.method} ${c.req.path}`;
+    const repeat = { key, scope, request: `${new URL(c.req.url).search}\n${text}` };
+    const atMostOnce = <T>(work: () => Promise<T>) => once(idempotency, repeat, work);
     const request = {
-      ...{ caller, query, body, request: c.req.raw, connection: c.env },
+      ...{ caller, query, body, request: c.req.raw, connection: c.env, once: atMostOnce },
       ...{ params: operation.about === "session" ? params : given },
       ...subject,
     };
     const run = async () => operation.run(request);
-    if (!operation.repeatable) return answer(operation, await run());
-    // Keys with other limits may not see the answer, and without a name in the query they mean another project.
-    const scoped = JSON.stringify(caller.scope ?? {});
-    const scope = `${caller.teamId} ${scoped} ${c.req.method} ${c.req.path}`;
-    const repeat = { key: c.req.header("idempotency-key"), scope, request: `${new URL(c.req.url).search}\n${text}` };
-    return answer(operation, await once(idempotency, repeat, run));
+    return answer(operation, await (key === undefined || operation.callsOnce ? run() : atMostOnce(run)));
   };
 
   async function subjectOf(caller: Caller, { project, sandbox, session }: Place): Promise<object> {
@@ -57,6 +64,15 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
     const owner = await core.access.owner(caller, { project });
     return { session: (await core.sandboxes.get(owner, sandbox ?? "")).session.id };
   }
+}
+
+/** the header of a request that could do something twice; other methods only do again what is done */
+function idempotencyKeyOf(c: SandkeepContext, operation: AnyOperation): string | undefined {
+  const key = c.req.header("idempotency-key");
+  if (key === undefined || operation.method !== "POST") return undefined;
+  if (isRepeatable(operation)) return key;
+  const why = "nothing tells whether a body of bytes is a repeat; send the request again without it.";
+  throw new SandkeepError("invalid", `Invalid request: \`Idempotency-Key\` should NOT be given, because ${why}`);
 }
 
 interface Named {

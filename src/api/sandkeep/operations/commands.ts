@@ -43,7 +43,6 @@ export function commandOperations({ core, logError, limits, ending }: Dialect) {
       about: "session",
       params: ofSession,
       body: newCommand,
-      repeatable: true,
       answer: answers("The command, which runs or has ended already", commandResource, 201),
       async run({ caller, session, body: { command: name, timeout: timeLimit, terminal: pty, ...spec } }) {
         return printCommand(await core.commands.run(caller, session, { ...spec, name, timeLimit, pty }));

@@ -82,7 +82,6 @@ export function driveOperations({ core, limits }: Dialect) {
       about: "project",
       params,
       body: z.strictObject({ name: newName() }),
-      repeatable: true,
       answer: answers("The new drive", driveResource, 201),
       run: async ({ owner, params: { drive }, body: { name } }) =>
         printDrive(await core.drives.fork(owner, drive, name)),

@@ -79,7 +79,6 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
       summary: "Creates a sandbox, which runs when the answer comes",
       about: "project",
       body: bodies.create,
-      repeatable: true,
       answer: answers("The sandbox", sandboxResource, 201),
       async run(given) {
         const made = await core.sandboxes.create(given.owner, specOf(given.body));
@@ -157,7 +156,6 @@ export function sandboxOperations({ core, limits, domain, logError }: Dialect) {
       about: "project",
       params,
       body: bodies.fork,
-      repeatable: true,
       answer: answers("The new sandbox", sandboxResource, 201),
       async run(given) {
         const made = await core.sandboxes.branch(given.owner, given.params.sandbox, settingsOf(given.body));

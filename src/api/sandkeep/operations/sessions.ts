@@ -117,7 +117,6 @@ export function sessionOperations({ core, limits }: Dialect) {
         name: z.string().min(1).max(128).optional(),
         expiration: z.int().min(0).optional().meta({ description: "Milliseconds after its last use; 0 for ever" }),
       }),
-      repeatable: true,
       answer: answers("The snapshot", snapshotResource, 201),
       run: async ({ caller, session, body }) =>
         printSnapshot((await core.sessions.checkpoint(caller, session, body)).snapshot),
