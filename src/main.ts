@@ -124,12 +124,16 @@ const otherCommands: Record<string, Listed> = {
     summary: "list, create and delete teams",
     load: async () => (await import("./cli/commands/team.ts")).teamCommand,
   },
+  project: {
+    summary: "list and create projects",
+    load: async () => (await import("./cli/commands/project.ts")).projectCommand,
+  },
   quota: {
-    summary: "show and set how much of the host a team may use",
+    summary: "show and set how much of the host a team or a key may use",
     load: async () => (await import("./cli/commands/team.ts")).quotaCommand,
   },
   key: {
-    summary: "create, list and delete keys, with or without limits",
+    summary: "create, list, rename and delete keys, with or without limits",
     load: async () => (await import("./cli/commands/key.ts")).keyCommand,
   },
   webhook: {

@@ -30,7 +30,9 @@ test("a misspelt verb of key suggests the right one", async () => {
     /^Cannot do "key creat": there is no such command\. Did you mean "create"\?\n\nUsage/,
   );
   await expect(keyCommand(["create"], context)).rejects.toThrow(/^Cannot do "key create": it takes one name\n\nUsage/);
-  await expect(keyCommand([], context)).rejects.toThrow(/^Cannot do "key": it must be followed by create, ls, rm\n/);
+  await expect(keyCommand([], context)).rejects.toThrow(
+    /^Cannot do "key": it must be followed by create, ls, rename, rm\n/,
+  );
   await expect(egressCommand([], context)).rejects.toThrow(/^Cannot show an egress log: name one sandbox or session\n/);
 });
 

@@ -3,19 +3,13 @@
  * allow them.
  */
 
-import { Client } from "../client/client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import type { Output } from "../../client/types.ts";
+import { streamed } from "../client/broken-stream.ts";
+import type { KeyPlaces } from "../client/connection.ts";
+import { Daemon } from "../client/daemon.ts";
 import { readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
-import {
-  type EgressEvent,
-  type EgressHost,
-  type EgressPort,
-  eventHeader,
-  eventRow,
-  hostTable,
-  portTable,
-} from "../print/egress-table.ts";
+import { type EgressEvent, eventHeader, eventRow, hostTable, portTable } from "../print/egress-table.ts";
 import { plain, plainJson } from "../print/plain.ts";
 
 export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
@@ -59,55 +53,39 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
     throw misuse("Cannot show an egress log: name one sandbox or session", egressUsage);
   }
   if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy while following the log");
-  const client = new Client({
-    url: daemonUrl(values, context),
-    key: apiKey(values["data-dir"], context),
-  });
-  const path = pathOf(name, values);
-  if (values.suggest) return suggest(client, path, values.json ?? false, context);
-  const columns = context.output.isTTY ? context.output.columns : undefined;
-  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false, columns }, context.print);
-}
-
-/** builds a path of the API with a query: of what was named, or of a session that an answer names */
-type Path = (rest: string, query?: Record<string, string>, session?: string) => string;
-
-function pathOf(name: string, { project, team }: { project?: string | undefined; team?: string | undefined }): Path {
   const isSession = /^sbx_[A-Za-z0-9]{20,64}$/.test(name);
-  if (isSession && project !== undefined) throw new CliError(`Cannot use --project: "${name}" is a session`);
-  return (rest, query = {}, session = isSession ? name : undefined) => {
-    const base = session === undefined ? `sandboxes/${encodeURIComponent(name)}` : `sessions/${session}`;
-    const ofProject = session === undefined && project !== undefined && { project };
-    return `/sandkeep/v1/${base}${rest}?${new URLSearchParams({ ...query, ...ofProject, ...(team !== undefined && { team }) })}`;
-  };
+  if (isSession && values.project !== undefined) throw new CliError(`Cannot use --project: "${name}" is a session`);
+  const daemon = new Daemon(values, context);
+  const place: Place = isSession
+    ? { params: { session: name }, query: daemon.team }
+    : { params: { sandbox: name }, query: daemon.scope };
+  const { follow = false, json = false } = values;
+  if (values.suggest) return suggest(daemon, place, json, context);
+  const columns = context.output.isTTY ? context.output.columns : undefined;
+  await show(daemon, place, { follow, json, columns }, context.print);
 }
 
-// docs/egress.md defines the daemon's answers; a client that checked them again would only break sooner.
-interface Page {
-  session: { id: string };
-  events: EgressEvent[];
-  next: number;
-  more: boolean;
-  hosts: EgressHost[];
-  ports: EgressPort[];
-  totals: object;
+/** whose log: that of a session, or of the last session of a sandbox */
+interface Place {
+  params: { session: string } | { sandbox: string };
+  query: { team?: string; project?: string };
 }
+
+type Page = Output<"readEgressLog">;
 
 /** the request, for messages about refusals */
 const what = "show the egress log";
 
 async function show(
-  client: Client,
-  path: Path,
+  daemon: Daemon,
+  place: Place,
   { follow, json, columns }: { follow: boolean; json: boolean; columns: number | undefined },
   print: (line: string) => void,
 ): Promise<void> {
   const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event, columns));
   // Print the header only after the first answer: a refusal has no table.
-  const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader(columns)));
-  // The sandbox may get another session meanwhile.
-  const session: Path = (rest, query) => path(rest, query, first.session.id);
-  const last = follow ? await followed(client, session, first.next, printEvent) : first;
+  const first = await rest(daemon, place, 0, printEvent, () => json || print(eventHeader(columns)));
+  const last = follow ? await followed(daemon, sessionOf(daemon, first), first.next, printEvent) : first;
   const { hosts, ports, totals } = last;
   if (json) return print(plainJson({ hosts, ports, totals }));
   for (const table of [hostTable(hosts), portTable(ports)]) {
@@ -116,15 +94,25 @@ async function show(
   }
 }
 
+/** a sandbox may get another session meanwhile */
+function sessionOf({ team: query }: Daemon, { session }: Page): Place {
+  return { params: { session: session.id }, query };
+}
+
 /** prints new events until the session has ended */
-async function followed(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
+async function followed(
+  daemon: Daemon,
+  { params, query }: Place,
+  after: number,
+  print: (event: EgressEvent) => void,
+): Promise<Page> {
   let position = after;
-  for await (const line of client.lines(what, path("/egress", { follow: "true", after: String(after) }))) {
-    const event = line as EgressEvent;
+  const events = daemon.client.lines("readEgressLog", { params, query: { ...query, follow: true, after } });
+  for await (const event of streamed(daemon, what, events)) {
     print(event);
     position = event.id;
   }
-  return rest(client, path, position, print);
+  return rest(daemon, { params, query }, position, print);
 }
 
 /**
@@ -132,24 +120,21 @@ async function followed(client: Client, path: Path, after: number, print: (event
  * totals
  */
 async function rest(
-  client: Client,
-  path: Path,
+  daemon: Daemon,
+  { params, query }: Place,
   after: number,
   print: (event: EgressEvent) => void,
   begin?: () => void,
 ): Promise<Page> {
-  const query = { after: String(after), limit: "1000" };
-  const page = (await client.call(what, "GET", path("/egress", query))) as Page;
+  const input = { params, query: { ...query, after, limit: 1000 } };
+  const page = await daemon.ask(what, daemon.client.call("readEgressLog", input));
   begin?.();
   for (const event of page.events) print(event);
-  return page.more ? rest(client, (rest, query) => path(rest, query, page.session.id), page.next, print) : page;
+  return page.more ? rest(daemon, sessionOf(daemon, page), page.next, print) : page;
 }
 
-async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressContext): Promise<void> {
-  const answer = (await client.call("suggest a policy", "GET", path("/egress/suggestion"))) as {
-    networkPolicy: object;
-    notes: string[];
-  };
+async function suggest(daemon: Daemon, place: Place, json: boolean, { print, warn }: EgressContext): Promise<void> {
+  const answer = await daemon.ask("suggest a policy", daemon.client.call("suggestPolicy", place));
   if (json) return print(plainJson(answer));
   print(JSON.stringify(answer.networkPolicy, null, 2));
   for (const note of answer.notes) warn(plain(note));

@@ -8,15 +8,19 @@ import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { codeOf } from "../../base/error-code.ts";
 import { TarWriter } from "../../base/tar/writer.ts";
+import { ApiError } from "../../client/client.ts";
+import type { Output } from "../../client/types.ts";
+import { streamed } from "../client/broken-stream.ts";
 import { packContext } from "../client/build-context.ts";
-import { Client } from "../client/client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import type { KeyPlaces } from "../client/connection.ts";
 import { Daemon } from "../client/daemon.ts";
 import { type CommandContext, readArgs } from "../command.ts";
 import { CliError, misuse } from "../errors.ts";
 import { isRecipe } from "../image-recipes.ts";
 import { metered } from "../print/meter.ts";
+import { plainJson } from "../print/plain.ts";
 import { snapshotNamed } from "../sandboxes/snapshots.ts";
+import { countOf } from "../units.ts";
 
 export const imageBuildUsage = `Usage:
   sandkeep image build [options] <directory>
@@ -39,7 +43,9 @@ Options of build:
 
 Options:
   -o, --output <file>      where an archive goes; - is standard output (-)
+  --json                   print JSON; of a build, what it does as lines of JSON, as with --progress json
   --project <id>           the project whose limits of the key apply (your team's first)
+  --team <id or name>      with an admin key: the team whose image it is
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 
@@ -74,7 +80,9 @@ const options = {
   timeout: { type: "string" },
   progress: { type: "string" },
   output: { type: "string", short: "o" },
+  json: { type: "boolean" },
   project: { type: "string" },
+  team: { type: "string" },
   url: { type: "string" },
   "data-dir": { type: "string" },
 } as const;
@@ -90,18 +98,14 @@ export async function imageBuildCommand(args: string[], context: ImageBuildConte
     throw misuse(`Cannot do "image ${verb}": it takes ${wanted} names`, imageBuildUsage);
   }
   const [first = "", second = ""] = operands;
-  const client = new Client({
-    url: daemonUrl(values, context),
-    key: apiKey(values["data-dir"], context),
-  });
-  if (verb === "build") return build(client, first, values, context);
-  if (verb === "export") return exported(client, first, values.output ?? "-", context);
-  const what = `make the image "${second}"`;
   const daemon = new Daemon(values, context);
+  if (verb === "build") return build(daemon, first, values, context);
+  if (verb === "export") return exported(daemon, first, values, context);
+  const what = `make the image "${second}"`;
   const snapshot = await snapshotNamed(daemon, first, what);
   const made = daemon.client.call("createImageFromSnapshot", { params: { snapshot }, body: { name: second } });
   const { image } = await daemon.ask(what, made);
-  context.print(`${image.name}  ${image.digest}`);
+  context.print(values.json ? plainJson(image) : `${image.name}  ${image.digest}`);
 }
 
 function read(args: string[]) {
@@ -109,10 +113,7 @@ function read(args: string[]) {
 }
 
 // docs/images.md defines the daemon's lines.
-interface Image {
-  name: string;
-  digest: string | null;
-}
+type Image = Output<"createImageFromSnapshot">["image"];
 
 type Line =
   | { type: "waiting" | "cached" }
@@ -124,37 +125,54 @@ type Line =
   | { type: "start"; text: string }
   | { type: "built"; image: Image | null };
 
-async function build(client: Client, directory: string, values: Values, context: ImageBuildContext): Promise<void> {
-  const how = values.progress ?? "plain";
+async function build(daemon: Daemon, directory: string, values: Values, context: ImageBuildContext): Promise<void> {
+  const how = values.progress ?? (values.json ? "json" : "plain");
+  if (values.json && how !== "json") throw new CliError(`Cannot use --json with --progress ${how}: say one of them`);
   if (!["plain", "quiet", "json"].includes(how))
     throw new CliError(`Cannot show progress as "${how}": say plain, quiet or json`);
   const { query, tar } =
     directory === "-" ? await fromInput(context.input, values.file) : await fromDirectory(directory, values.file);
   const args = buildArgs(values["build-arg"] ?? [], context.environment);
   const network = { none: "deny-all", all: "allow-all" }[values.network ?? ""] ?? values.network;
-  const parameters = new URLSearchParams({
+  const parameters = {
     ...query,
     ...(values.tag !== undefined && { name: values.tag }),
     ...(values.target !== undefined && { target: values.target }),
-    ...(values["no-cache"] && { cache: "false" }),
+    ...(values["no-cache"] && { cache: false }),
     ...(network !== undefined && { network }),
-    ...(values.timeout !== undefined && { timeout: values.timeout }),
-    ...(values.project !== undefined && { project: values.project }),
+    ...(values.timeout !== undefined && { timeout: countOf("--timeout", values.timeout) }),
+    ...daemon.scope,
     ...(Object.keys(args).length > 0 && { args: JSON.stringify(args) }),
-  });
+  };
   const show = how === "plain" ? new PlainProgress(context.progress) : undefined;
   const sent = how === "plain" ? metered(tar, { what: "Sending the files" }, context) : tar;
-  for await (const each of client.lines("build the image", `/sandkeep/v1/builds?${parameters}`, sent)) {
+  const lines = daemon.client.lines("buildImage", {
+    query: parameters,
+    headers: { "content-type": "application/x-tar" },
+    // The transport takes any iterable of bytes.
+    bytes: sent as unknown as NonNullable<RequestInit["body"]>,
+  });
+  for await (const each of streamed(daemon, "build the image", inItsWords(lines))) {
+    // docs/images.md describes the lines, each with its own members.
     const line = each as Line;
-    if (how === "json") context.print(JSON.stringify(line));
+    if (how === "json") context.print(plainJson(line));
     else show?.take(line);
     if (line.type !== "built" || how === "json") continue;
     context.print(line.image ? `${line.image.name}  ${line.image.digest}` : "built, without a name: -t gives it one");
   }
 }
 
+/** what went wrong in a step is said as the daemon says it */
+async function* inItsWords<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* lines;
+  } catch (error) {
+    throw error instanceof ApiError && error.status === 0 ? new CliError(error.message) : error;
+  }
+}
+
 interface Sent {
-  query: Record<string, string>;
+  query: { file: string; apart?: boolean };
   tar: AsyncIterable<Uint8Array>;
 }
 
@@ -176,7 +194,7 @@ async function fromDirectory(directory: string, file: string | undefined): Promi
   const isBelow = !below.startsWith("../") && !isAbsolute(below);
   if (isBelow) return { query: { file: below }, tar: packContext({ directory: root, file: below }) };
   const name = `.sandkeep-${randomBytes(8).toString("hex")}`;
-  return { query: { file: name, apart: "true" }, tar: packContext({ directory: root, extra: { [name]: text } }) };
+  return { query: { file: name, apart: true }, tar: packContext({ directory: root, extra: { [name]: text } }) };
 }
 
 /** a tar stays unchanged; anything else is a Dockerfile without files */
@@ -262,14 +280,22 @@ class PlainProgress {
 }
 
 /** leaves no partial archive behind on failure */
-async function exported(
-  client: Client,
-  name: string,
-  file: string,
-  { output, write, print }: ImageBuildContext,
-): Promise<void> {
-  const query = new URLSearchParams({ name });
-  const bytes = await client.bytes("export the image", `/sandkeep/v1/images/archive?${query}`);
+async function exported(daemon: Daemon, name: string, values: Values, context: ImageBuildContext): Promise<void> {
+  const { output: file = "-", json = false } = values;
+  const { output, write, print } = context;
+  if (json && file === "-")
+    throw new CliError("Cannot print JSON: the archive goes to standard output", "-o writes it to a file");
+  const what = `export image "${name}"`;
+  const asked = daemon.client.send("exportImage", { query: { ...daemon.team, name } });
+  const { body } = await daemon.ask(what, asked);
+  let length = 0;
+  async function* counted(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of streamed(daemon, what, body ?? emptyBody())) {
+      length += chunk.length;
+      yield chunk;
+    }
+  }
+  const bytes = metered(counted(), { what: `Exporting ${name}` }, context);
   if (file === "-") {
     for await (const chunk of bytes) await write(output, chunk);
     return;
@@ -278,7 +304,10 @@ async function exported(
     await pipeline(bytes, createWriteStream(file));
   } catch (cause) {
     await rm(file, { force: true });
+    if (cause instanceof CliError) throw cause;
     throw new CliError(`Cannot write "${file}": ${cause instanceof Error ? cause.message : cause}`);
   }
-  print(`wrote ${file}`);
+  print(json ? plainJson({ name, file, size: length }) : `wrote ${file}`);
 }
+
+async function* emptyBody(): AsyncGenerator<Uint8Array> {}

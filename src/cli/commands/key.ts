@@ -1,17 +1,21 @@
-/** `sandkeep key`: creates keys with limits, lists them and deletes them. */
+/** `sandkeep key`: creates keys with limits, lists, renames and deletes them. */
 
-import { Client } from "../client/client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
-import { readArgs } from "../command.ts";
+import type { Output } from "../../client/types.ts";
+import { Daemon } from "../client/daemon.ts";
+import { type CommandContext, readArgs } from "../command.ts";
 import { CliError } from "../errors.ts";
+import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
+import { durationOf } from "../units.ts";
 import { verbAndNames } from "../verbs.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
        sandkeep key ls
+       sandkeep key rename <id> <new name>
        sandkeep key rm <id>
 
-Makes, lists and deletes the keys of your team; list and delete mean the same as ls and rm. A new key's secret is printed once, on standard output.
+Makes, lists, renames and deletes the keys of your team; list and delete mean the same as ls and rm. A new key's secret
+is printed once, on standard output. sandkeep quota set --key <id> limits how much of the host a key may use.
 
 Limits:
   --project <id or name>       it is for this project only
@@ -19,6 +23,7 @@ Limits:
   --policy-ceiling <policy>    sandboxes that it makes or uses reach no more than this: allow-all, deny-all, or
                                domains and ranges, such as "registry.npmjs.org,*.github.com,203.0.113.0/24"
   --expires <duration>         until when it works: 90m, 12h, 30d
+  --admin                      no limit: it may also act for every other team; needs such a key
 
 Options:
   --json                       print JSON
@@ -30,19 +35,18 @@ Example:
   sandkeep key create ci --expires 30d
 `;
 
-export interface KeyContext extends KeyPlaces {
-  /** ms since 1970 */
-  now(): number;
-  output: NodeJS.WriteStream;
-  print(line: string): void;
-  warn(line: string): void;
-}
+export type KeyContext = Pick<CommandContext, "environment" | "dataDirs" | "now" | "output" | "print" | "warn">;
 
-const options = {
+const limits = {
   project: { type: "string" },
   "read-only": { type: "boolean" },
   "policy-ceiling": { type: "string" },
   expires: { type: "string" },
+  admin: { type: "boolean" },
+} as const;
+
+const options = {
+  ...limits,
   json: { type: "boolean" },
   team: { type: "string" },
   url: { type: "string" },
@@ -50,56 +54,51 @@ const options = {
 } as const;
 
 /** how many names each takes */
-const verbs = { create: 1, ls: 0, rm: 1 };
+const verbs = { create: 1, ls: 0, rename: 2, rm: 1 };
 
-// docs/keys.md defines the daemon's answers.
-interface Key {
-  id: string;
-  name: string;
-  hint: string;
-  projectId: string | null;
-  /** whether it may act for every team */
-  admin: boolean;
-  readOnly: boolean;
-  policyCeiling: string | null;
-  createdAt: number;
-  expiresAt: number | null;
-  lastUsedAt: number | null;
-}
+type Key = Output<"listKeys">["keys"][number];
 
-export async function keyCommand(args: string[], context: KeyContext): Promise<void> {
+export async function keyCommand(args: string[], context: KeyContext): Promise<undefined> {
   const { values, positionals } = await readArgs(args, keyUsage, options);
-  if (values.help) return context.print(keyUsage.trimEnd());
-  const {
-    verb,
-    names: [name = ""],
-  } = verbAndNames("key", positionals, verbs, keyUsage);
-  const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf(values.expires);
-  const client = new Client({
-    url: daemonUrl(values, context),
-    key: apiKey(values["data-dir"], context),
-  });
-  const team = values.team === undefined ? "" : `?${new URLSearchParams({ team: values.team })}`;
-  if (verb === "ls") return list(client, team, values.json ?? false, context);
-  if (verb === "rm") {
-    await client.call(`delete the key "${name}"`, "DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name)}${team}`);
-    return context.print(values.json ? JSON.stringify({ id: name, deleted: true }) : name);
+  if (values.help) return void context.print(keyUsage.trimEnd());
+  const { verb, names } = verbAndNames("key", positionals, verbs, keyUsage);
+  const [name = "", newName = ""] = names;
+  const given = Object.keys(limits).find((option) => Object.hasOwn(values, option));
+  if (given !== undefined && verb !== "create")
+    throw new CliError(`Cannot use --${given} with "key ${verb}": it is for create`);
+  const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf("--expires", values.expires);
+  const { project: _, ...place } = values;
+  const daemon = new Daemon(place, context);
+  const { client, team: query } = daemon;
+  const named = { params: { key: name }, query };
+  const show = (value: object, text: string) => void context.print(values.json ? plainJson(value) : text);
+  if (verb === "ls") {
+    const { keys } = await daemon.ask("list the keys", client.call("listKeys", { query }));
+    return values.json ? show(keys, "") : printKeys(keys, context);
   }
-  const { key, secret } = (await client.call(`make the key "${name}"`, "POST", `/sandkeep/v1/keys${team}`, {
+  if (verb === "rm") {
+    await daemon.ask(`delete the key "${name}"`, client.call("deleteKey", named));
+    return show({ id: name, deleted: true }, name);
+  }
+  if (verb === "rename") {
+    const asked = client.call("renameKey", { ...named, body: { name: newName } });
+    const renamed = await daemon.ask(`rename the key "${name}"`, asked);
+    return show(renamed, renamed.name);
+  }
+  const body = {
     name,
     ...(values.project !== undefined && { project: values.project }),
     ...(values["read-only"] && { readOnly: true }),
     ...(values["policy-ceiling"] !== undefined && { policyCeiling: values["policy-ceiling"] }),
     ...(expiresAt !== undefined && { expiresAt }),
-  })) as { key: Key; secret: string };
-  if (values.json) return context.print(JSON.stringify({ ...key, secret }));
-  context.warn(`Made ${key.id} (${limitsOf(key)}); its secret is not shown again:`);
-  context.print(secret);
+    ...(values.admin && { admin: true }),
+  };
+  const { key, secret } = await daemon.ask(`make the key "${name}"`, client.call("createKey", { query, body }));
+  if (!values.json) context.warn(`Made ${key.id} (${limitsOf(key)}); its secret is not shown again:`);
+  return show({ ...key, secret }, secret);
 }
 
-async function list(client: Client, team: string, json: boolean, context: KeyContext): Promise<void> {
-  const { keys } = (await client.call("list the keys", "GET", `/sandkeep/v1/keys${team}`)) as { keys: Key[] };
-  if (json) return context.print(JSON.stringify(keys));
+function printKeys(keys: Key[], context: KeyContext): undefined {
   const titles = ["ID", "NAME", "KEY", "LAST USED", "EXPIRES", "LIMITS"];
   const rows = keys.map((key) => [
     key.id,
@@ -118,24 +117,15 @@ export function limitsOf({
   readOnly,
   policyCeiling,
 }: Pick<Key, "admin" | "projectId" | "readOnly" | "policyCeiling">): string {
-  const limits = [
+  const found = [
     ...(projectId === null ? [] : [`project ${projectId}`]),
     ...(readOnly ? ["read-only"] : []),
     ...(policyCeiling === null ? [] : [`policy ${policyCeiling}`]),
   ];
-  if (limits.length > 0) return limits.join("; ");
+  if (found.length > 0) return found.join("; ");
   return admin ? "no limits, for every team" : "no limits in its team";
 }
 
 function day(at: number | null): string {
   return at === null ? "never" : new Date(at).toISOString().slice(0, 16).replace("T", " ");
-}
-
-const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-function durationOf(text: string): number {
-  const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
-  const length = Number(count) * (units[unit] ?? 0);
-  if (length > 0) return length;
-  throw new CliError(`Cannot use --expires "${text}": it must be a duration such as 90m, 12h or 30d`);
 }

@@ -1,5 +1,6 @@
 /** `sandkeep team` and `sandkeep quota`: teams, and how much of the host each may use. */
 
+import type { Output } from "../../client/types.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse, Refusal } from "../errors.ts";
@@ -27,7 +28,8 @@ export const quotaUsage = `Usage: sandkeep quota [options]
        sandkeep quota set [limits] [options]
 
 Shows how much of the host a team uses at once, and how much it may. set replaces its limits, which needs an admin key: a
-limit that you leave out does not exist then.
+limit that you leave out does not exist then. With --key it is about the sandboxes that this key made, whose limits count
+besides those of its team; a key without limits of its team may set them.
 
 Limits:
   --sandboxes <number>     sandboxes that run or are paused
@@ -35,9 +37,10 @@ Limits:
   --memory <size>          memory of all of them, such as 16g
   --creates <number>       sandboxes created in a minute
   --disk <size>            files of its sandboxes and snapshots, such as 200g
-  --image-disk <size>      disk of its own images, such as 50g
+  --image-disk <size>      disk of its own images, such as 50g; not with --key
 
 Options:
+  --key <id>               the key whose quota it is; sandkeep key ls lists them
 ${daemonUsage}
 Example:
   sandkeep quota set --team ml --sandboxes 20 --cpus 16
@@ -75,6 +78,12 @@ export async function teamCommand(args: string[], context: CommandContext): Prom
   printTable(["NAME", "ID", "CREATED"], rows, context);
 }
 
+/** that of a team or of a key, which has no images */
+interface AnyQuota {
+  limits: Output<"getKeyQuota">["limits"] & { imageDisk?: number | null };
+  use: Output<"getKeyQuota">["use"] & { imageDisk?: number };
+}
+
 export async function quotaCommand(args: string[], context: CommandContext): Promise<undefined> {
   const { values, positionals } = await readArgs(args, quotaUsage, {
     sandboxes: { type: "string" },
@@ -83,6 +92,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     creates: { type: "string" },
     disk: { type: "string" },
     "image-disk": { type: "string" },
+    key: { type: "string" },
     ...daemonOptions,
   });
   if (values.help) return showUsage(quotaUsage, context);
@@ -99,11 +109,24 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
   };
   if (verb === undefined && Object.keys(body).length > 0)
     throw new CliError("Cannot change the quota", "write sandkeep quota set, and every limit that there is to be");
+  const { key } = values;
+  if (key !== undefined && body.imageDisk !== undefined)
+    throw new CliError("Cannot use --image-disk with --key: images belong to the team");
   const daemon = new Daemon(values, context);
   const { client, team: query } = daemon;
-  const { limits, use } = await (verb === "set"
-    ? daemon.ask("set the quota", client.call("setQuota", { query, body }))
-    : daemon.ask("show the quota", client.call("getQuota", { query })));
+  const what = key === undefined ? "the quota" : `the quota of the key "${key}"`;
+  const params = { key: key ?? "" };
+  const { limits, use }: AnyQuota = await (verb === "set"
+    ? daemon.ask(
+        `set ${what}`,
+        key === undefined
+          ? client.call("setQuota", { query, body })
+          : client.call("setKeyQuota", { params, query, body }),
+      )
+    : daemon.ask(
+        `show ${what}`,
+        key === undefined ? client.call("getQuota", { query }) : client.call("getKeyQuota", { params, query }),
+      ));
   if (values.json) return context.print(plainJson({ limits, use })) as undefined;
   const limit = <T>(value: T | null, print: (value: T) => string) => (value === null ? "none" : print(value));
   const rows = [
@@ -112,7 +135,9 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     ["memory", memoryInWords(use.memory), limit(limits.memory, memoryInWords)],
     ["creates a minute", String(use.createsPerMinute), limit(limits.createsPerMinute, String)],
     ["disk", memoryInWords(use.disk), limit(limits.disk, memoryInWords)],
-    ["disk of images", memoryInWords(use.imageDisk), limit(limits.imageDisk, memoryInWords)],
+    ...(use.imageDisk === undefined
+      ? []
+      : [["disk of images", memoryInWords(use.imageDisk), limit(limits.imageDisk ?? null, memoryInWords)]]),
   ];
   printTable(["WHAT", "USED", "LIMIT"], rows, context);
 }

@@ -1,9 +1,11 @@
 /** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and lists those that still wait. */
 
-import { Client } from "../client/client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import type { Output } from "../../client/types.ts";
+import type { KeyPlaces } from "../client/connection.ts";
+import { Daemon } from "../client/daemon.ts";
 import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
+import { plainJson } from "../print/plain.ts";
 
 export const upgradeUsage = `Usage: sandkeep upgrade [--json]
 
@@ -27,31 +29,19 @@ export interface UpgradeContext extends KeyPlaces {
   print(line: string): void;
 }
 
-// docs/recovery.md defines the daemon's answer.
-export interface Upgrade {
-  replaced: { launcher?: number; egress?: number };
-  waiting: {
-    launcher?: { pid: number; sandboxes: string[] };
-    egress?: { pid: number; needsLauncher: boolean };
-  };
-}
-
 const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir": { type: "string" } } as const;
 
 export async function upgradeCommand(args: string[], context: UpgradeContext): Promise<void> {
   const { values, positionals } = await readArgs(args, upgradeUsage, options);
   if (values.help) return context.print(upgradeUsage.trimEnd());
   if (positionals.length > 0) throw misuse(`Cannot upgrade "${positionals[0]}"`, upgradeUsage);
-  const client = new Client({
-    url: daemonUrl(values, context),
-    key: apiKey(values["data-dir"], context),
-  });
-  const done = (await client.call("upgrade", "POST", "/sandkeep/v1/upgrade")) as Upgrade;
-  if (values.json) return context.print(JSON.stringify(done));
+  const daemon = new Daemon(values, context);
+  const done = await daemon.ask("upgrade", daemon.client.call("upgradeHost"));
+  if (values.json) return context.print(plainJson(done));
   for (const line of report(done)) context.print(line);
 }
 
-function report({ replaced, waiting }: Upgrade): string[] {
+function report({ replaced, waiting }: Output<"upgradeHost">): string[] {
   const lines = [
     ...(replaced.launcher === undefined ? [] : [`Replaced the launcher (process ${replaced.launcher})`]),
     ...(replaced.egress === undefined

@@ -3,48 +3,16 @@
  */
 
 import { sizeInWords } from "../../base/size-in-words.ts";
+import type { Output } from "../../client/types.ts";
 import { plain } from "./plain.ts";
 import { cut, fitted } from "./table.ts";
 
+type Page = Output<"readEgressLog">;
 /** A line of the log as the daemon sends it; some stand for missing lines. */
-export interface EgressEvent {
-  id: number;
-  at: number;
-  dropped?: number;
-  forgotten?: number;
-  protocol?: string;
-  name?: string;
-  address?: string;
-  port?: number;
-  method?: string;
-  path?: string;
-  status?: number;
-  type?: string;
-  allowed?: boolean;
-  reason?: string;
-  failure?: string;
-  rule?: string;
-  command?: string;
-  program?: string;
-  count?: number;
-  ended?: number;
-  bytesIn?: number;
-  bytesOut?: number;
-}
-
-interface Traffic {
-  connections: number;
-  bytesIn: number;
-  bytesOut: number;
-}
-
-export interface EgressHost extends Traffic {
-  host: string;
-}
-
-export interface EgressPort extends Traffic {
-  port: number;
-}
+export type EgressEvent = Page["events"][number];
+export type EgressHost = Page["hosts"][number];
+export type EgressPort = Page["ports"][number];
+type Traffic = Omit<EgressHost, "host">;
 
 /** "cmd_" and eight digits: two commands of a session rarely begin alike */
 const idLength = 12;

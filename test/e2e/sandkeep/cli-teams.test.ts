@@ -67,6 +67,14 @@ test("an admin makes a team and limits it", async () => {
   const made = await cli.json(["key", "create", "ci", "--team", "ml"]);
   expect(await cli.json(["key", "ls", "--team", "ml"])).toMatchObject([{ id: made.id, name: "ci" }]);
   expect(JSON.stringify(await cli.json(["key", "ls"]))).not.toContain(made.id);
+  expect((await cli.run(["key", "rename", made.id, "robot", "--team", "ml"])).stdout).toBe("robot\n");
+  const ofKey = await cli.run(["quota", "set", "--team", "ml", "--key", made.id, "--sandboxes", "1"]);
+  expect(ofKey.stdout).toMatch(/^WHAT +USED +LIMIT\nsandboxes +0 +1\n(?!.*images)/s);
+  expect((await cli.json(["quota", "--team", "ml", "--key", made.id])).limits).toMatchObject({
+    sandboxes: 1,
+    vcpus: null,
+  });
+  expect((await cli.run(["quota", "set", "--key", made.id, "--image-disk", "1g"])).stderr).toMatch(/images belong to/);
   expect((await cli.run(["key", "rm", made.id, "--team", "ml"])).stdout).toBe(`${made.id}\n`);
   expect((await cli.run(["quota", "set", "--team", "ml", "--memory", "2g"])).code).toBe(0);
   const kept = ["run", "--keep", "--name", "theirs", "--team", "ml", "--memory", "512m", "--", "true"];
@@ -82,6 +90,21 @@ test("an admin makes a team and limits it", async () => {
   );
   expect(await cli.run(["team", "rm", "-f", "ml"])).toEqual({ code: 0, stdout: "ml\n", stderr: "" });
   expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).not.toContain("ml");
+});
+
+test("an admin key makes another one, and a key for a project that was made before", async () => {
+  const { id, admin } = await cli.json(["key", "create", "second", "--admin"]);
+  expect(admin).toBe(true);
+  expect((await cli.run(["key", "ls"])).stdout).toMatch(
+    new RegExp(`^${id} +second .* no limits, for every team$`, "m"),
+  );
+  expect((await cli.run(["key", "rm", id, "--admin"])).stderr).toMatch(/^sandkeep: Cannot use --admin with "key rm"/);
+  expect((await cli.run(["key", "rm", id])).code).toBe(0);
+  expect((await cli.run(["project", "create", "web"])).stdout).toBe("web\n");
+  expect((await cli.run(["project", "create", "web"])).stderr).toMatch(/^sandkeep: Cannot create the project "web": /);
+  expect((await cli.run(["project", "ls"])).stdout).toMatch(/^NAME +ID +CREATED\ndefault +prj_default .*\nweb +prj_/);
+  const { projectId } = await cli.json(["key", "create", "of-web", "--project", "web"]);
+  expect((await cli.json(["project", "ls"])).map((each: { id: string }) => each.id)).toContain(projectId);
 });
 
 test("the audit lists who changed what, also what was refused", async () => {

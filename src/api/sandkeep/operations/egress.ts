@@ -11,7 +11,8 @@ import { errorLine } from "../errors.ts";
 import { answers, flag, operation, wholeNumber } from "../frame/operation.ts";
 import { next, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
-import { bytes, sessionState, time } from "../resources/values.ts";
+import { egressLine, projectEgressLine } from "../resources/egress-line.ts";
+import { bytes, sessionState } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Network";
@@ -23,16 +24,6 @@ const patience = 15_000;
 const traffic = { connections: z.int(), bytesIn: bytes, bytesOut: bytes };
 const sums = z.object({ bytesIn: bytes, bytesOut: bytes });
 const ofSession = z.object({ id: z.string(), sandbox: z.string(), state: sessionState });
-
-const egressLine = z
-  .object({ id: z.int().meta({ description: "Its position" }) })
-  .catchall(z.unknown())
-  .meta({ id: "EgressLine", description: "A decision, with its host, rule, reason and command: see docs/egress.md" });
-
-const projectEgressLine = z
-  .object({ session: z.string(), sandbox: z.string(), id: z.int(), at: time })
-  .catchall(z.unknown())
-  .meta({ id: "ProjectEgressLine", description: "A decision about a connection of a session: see docs/egress.md" });
 
 export function egressOperations({ core, logError }: Dialect) {
   return [
