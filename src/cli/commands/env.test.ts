@@ -57,6 +57,20 @@ test("the daemon's domain wins over the environment's", async () => {
   expect([evaluated(lines, {}).SANDKEEP_DOMAIN, warnings]).toEqual(["sk.example", []]);
 });
 
+test("with --json each variable has the value that the lines give it", async () => {
+  for (const before of [{}, { NODE_OPTIONS: "--no-warnings", PYTHONPATH: "/theirs" }]) {
+    const environment = { SANDKEEP_API_KEY: key, ...before };
+    for (const service of ["vercel", "e2b", "veryfront"]) {
+      const { lines } = await run([service, "--url", "http://127.0.0.1:1"], environment);
+      const { lines: printed } = await run([service, "--url", "http://127.0.0.1:1", "--json"], environment);
+      const values = JSON.parse(printed.join("\n"));
+      expect(Object.keys(values).length).toBeGreaterThan(1);
+      expect(evaluated(lines, before)).toMatchObject(values);
+      expect(Object.keys(values).sort()).toEqual(lines.map((line) => /export (\w+)=/.exec(line)?.[1]).sort());
+    }
+  }
+});
+
 test("a key or project that the daemon refuses is an error, and no settings are printed", async () => {
   await using server = await serving((path) =>
     path.startsWith("/health")

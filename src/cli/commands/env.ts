@@ -6,6 +6,7 @@ import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
 import { shellWord } from "../print/output.ts";
+import { plainJson } from "../print/plain.ts";
 
 export const envUsage = `Usage: eval "$(sandkeep env <service>)"
 
@@ -18,6 +19,7 @@ Services:
   veryfront    veryfront
 
 Options:
+  --json                   print the variables as JSON, with the values that they get
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --team <id>              whose sandboxes, for vercel (team_default)
   --project <id>           of which project, for vercel (prj_default)
@@ -46,13 +48,14 @@ export async function envCommand(args: string[], context: EnvContext): Promise<v
   try {
     await printSettings(args, context);
   } catch (error) {
-    context.print(failed);
+    if (!args.includes("--json")) context.print(failed);
     throw error;
   }
 }
 
 async function printSettings(args: string[], context: EnvContext): Promise<void> {
   const { values, positionals } = await readArgs(args, envUsage, {
+    json: { type: "boolean" },
     url: { type: "string" },
     team: { type: "string" },
     project: { type: "string" },
@@ -60,8 +63,8 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   });
   if (values.help) return context.print(envUsage.trimEnd());
   const [service = "", ...rest] = positionals;
-  const lines = Object.hasOwn(services, service) ? services[service] : undefined;
-  if (!lines || rest.length > 0) {
+  const settingsOf = Object.hasOwn(services, service) ? services[service] : undefined;
+  if (!settingsOf || rest.length > 0) {
     throw misuse(noSuchService(positionals), envUsage);
   }
   const url = daemonUrl(values, context);
@@ -70,7 +73,9 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   const health = await new Client({ url, key }).requireUsable(values, context.warn);
   // The daemon's own domain may differ from the environment's.
   const domain = health?.domain ?? (context.environment.SANDKEEP_DOMAIN || undefined);
-  for (const line of lines({ url, key, scope, context, domain })) context.print(line);
+  const settings = settingsOf({ url, key, scope, context, domain });
+  if (values.json) return context.print(plainJson(valuesOf(settings, context.environment)));
+  for (const setting of settings) context.print(lineOf(setting));
 }
 
 function noSuchService([service, ...rest]: string[]): string {
@@ -91,53 +96,73 @@ interface Connection {
   context: EnvContext;
 }
 
-const services: Record<string, (connection: Connection) => string[]> = {
+/** A variable, and its value or a word that is added to its list of words. */
+type Setting = { name: string; value: string } | { name: string; word: string; separator: " " | ":" };
+
+const services: Record<string, (connection: Connection) => Setting[]> = {
   vercel({ url, key, scope, domain, context }) {
     const token = context.token(key, scope);
-    const [option, pythonPath] = [shellWord(`--import=${context.preload}`), shellWord(context.pythonPath)];
     return [
-      exported("SANDKEEP_URL", url),
+      { name: "SANDKEEP_URL", value: url },
       // For our own commands: they use the same address.
-      exported("SANDKEEP_API_KEY", key),
-      ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
-      // Keep existing options.
-      unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
-      // Ours comes first, and loads the sitecustomize module that it hides.
-      unlessIn(":", "PYTHONPATH", pythonPath, `${pythonPath}"\${PYTHONPATH:+:$PYTHONPATH}"`),
-      exported("VERCEL_OIDC_TOKEN", token),
+      { name: "SANDKEEP_API_KEY", value: key },
+      ...(domain !== undefined ? [{ name: "SANDKEEP_DOMAIN", value: domain }] : []),
+      { name: "NODE_OPTIONS", word: `--import=${context.preload}`, separator: " " },
+      { name: "PYTHONPATH", word: context.pythonPath, separator: ":" },
+      { name: "VERCEL_OIDC_TOKEN", value: token },
       // The CLI checks this one first, and would otherwise find a token of the real Vercel.
-      exported("VERCEL_AUTH_TOKEN", token),
-      exported("VERCEL_TELEMETRY_DISABLED", "1"),
-      exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
+      { name: "VERCEL_AUTH_TOKEN", value: token },
+      { name: "VERCEL_TELEMETRY_DISABLED", value: "1" },
+      { name: "SANDBOX_SKIP_VERSION_CHECK", value: "1" },
     ];
   },
   e2b({ url, key, domain, context }) {
-    const option = shellWord(`--import=${context.preload}`);
     return [
-      exported("E2B_API_URL", url),
-      exported("E2B_SANDBOX_URL", url),
-      exported("E2B_VOLUME_API_URL", url),
+      { name: "E2B_API_URL", value: url },
+      { name: "E2B_SANDBOX_URL", value: url },
+      { name: "E2B_VOLUME_API_URL", value: url },
       // Some versions accept only hexadecimal digits in a key.
-      exported("E2B_API_KEY", `e2b_${Buffer.from(key).toString("hex")}`),
+      { name: "E2B_API_KEY", value: `e2b_${Buffer.from(key).toString("hex")}` },
       // The page that its command line opens for a login.
-      exported("E2B_DOCS_BASE", `${url}/docs`),
+      { name: "E2B_DOCS_BASE", value: `${url}/docs` },
       // Version 1 of the SDK has a fixed address, and needs the preload.
-      exported("SANDKEEP_URL", url),
+      { name: "SANDKEEP_URL", value: url },
       // For our own commands: they use the same address.
-      exported("SANDKEEP_API_KEY", key),
-      ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
-      unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
+      { name: "SANDKEEP_API_KEY", value: key },
+      ...(domain !== undefined ? [{ name: "SANDKEEP_DOMAIN", value: domain }] : []),
+      { name: "NODE_OPTIONS", word: `--import=${context.preload}`, separator: " " },
     ];
   },
-  veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],
+  veryfront: ({ url, key }) => [
+    { name: "VERYFRONT_API_URL", value: url },
+    { name: "VERYFRONT_API_TOKEN", value: key },
+  ],
 };
 
-/** adds a word to a list, unless it is there: evaluating the lines twice adds it once */
-function unlessIn(separator: " " | ":", name: string, word: string, value: string): string {
+/**
+ * The line for a shell. A word is added unless the list has it: evaluating the lines twice adds it once. Options come
+ * last; of modules with the same name Python loads the first, and ours then loads the one that it hides.
+ */
+function lineOf(setting: Setting): string {
+  const { name } = setting;
+  if ("value" in setting) return `export ${name}=${shellWord(setting.value)}`;
+  const { separator } = setting;
+  const word = shellWord(setting.word);
+  const value = separator === " " ? `"\${${name}:+$${name} }"${word}` : `${word}"\${${name}:+:$${name}}"`;
   const quoted = `"${separator}"`;
   return `case ${quoted}"\${${name}-}"${quoted} in *${quoted}${word}${quoted}*) ;; *) export ${name}=${value} ;; esac`;
 }
 
-function exported(name: string, value: string): string {
-  return `export ${name}=${shellWord(value)}`;
+/** what each variable is after the lines */
+function valuesOf(settings: Setting[], environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    settings.map((setting) => {
+      const { name } = setting;
+      if ("value" in setting) return [name, setting.value];
+      const { word, separator } = setting;
+      const words = (environment[name] || undefined)?.split(separator) ?? [];
+      const all = words.includes(word) ? words : separator === " " ? [...words, word] : [word, ...words];
+      return [name, all.join(separator)];
+    }),
+  );
 }

@@ -3,12 +3,12 @@
 import { Daemon } from "../client/daemon.ts";
 import { type CommandContext, readArgs } from "../command.ts";
 import { misuse } from "../errors.ts";
-import { historyLines, imageTable, shownJson } from "../print/images.ts";
+import { historyJson, historyLines, imageTable, shownJson } from "../print/images.ts";
 import { paperOf } from "../print/table.ts";
 import { verbOf } from "../verbs.ts";
 
 export const imageShowUsage = `Usage:
-  sandkeep image ls [--json]
+  sandkeep image ls
   sandkeep image inspect <name>
   sandkeep image history <name>
   sandkeep image rm <name>
@@ -16,7 +16,7 @@ export const imageShowUsage = `Usage:
       (sandkeep image --help)
 
 Options:
-  --json                   print JSON (ls)
+  --json                   print JSON
   --team <id or name>      with an admin key: the team whose images they are
   --url <url>              where the daemon is
 `;
@@ -46,19 +46,18 @@ export async function imageShowCommand(args: string[], context: CommandContext):
   if (rest.length > 0 || (name === "" ? 0 : 1) !== wanted) {
     throw misuse(`Cannot do "image ${given}": it takes ${wanted === 0 ? "no name" : "one name"}`, imageShowUsage);
   }
-  if (values.json && verb !== "ls") {
-    throw misuse(`Cannot print JSON for "image ${given}": --json is for ls`, imageShowUsage);
-  }
   const daemon = new Daemon(values, context);
   if (verb === "ls") return list(daemon, values.json ?? false, context);
   const query = { ...daemon.team, name };
   if (verb === "rm") {
     await daemon.ask(`delete image "${name}"`, daemon.client.call("deleteImage", { query }));
+    if (values.json) return context.print(shownJson({ name, deleted: true }));
     return context.print(`deleted ${name}; sandboxes and snapshots made from it keep the layers that they need`);
   }
   const image = await daemon.ask(`show image "${name}"`, daemon.client.call("getImage", { query }));
   if (verb === "inspect") return context.print(shownJson(image, 2));
   const parts = image.parts?.map(({ diffId, size }) => ({ diffId: diffId.replace(/^sha256:/, ""), size }));
+  if (values.json) return context.print(historyJson(image.history, parts));
   for (const line of historyLines(image.history, parts)) context.print(line);
 }
 

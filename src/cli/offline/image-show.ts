@@ -8,7 +8,7 @@ import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import { sizesOf } from "../../runtime/linux/images/sizes.ts";
 import type { ImageStores } from "../../runtime/linux/oci/import.ts";
-import { historyLines, imageTable, shownJson } from "../print/images.ts";
+import { historyJson, historyLines, imageTable, shownJson } from "../print/images.ts";
 import type { Paper } from "../print/table.ts";
 
 type Stores = Pick<ImageStores, "images" | "layers">;
@@ -34,14 +34,20 @@ export async function listed(stores: Stores, images: ImageRecord[], paper: Paper
 
 /** a list of the images as JSON, with what the table shows */
 export async function listedAsJson(stores: Stores, images: ImageRecord[]): Promise<string> {
-  const rows = images.map(async (image) => {
-    const { name, owner, digest, createdAt } = image;
-    return {
-      ...{ name, owner, digest: digest && `sha256:${digest}`, layers: layersOf(image) },
-      ...{ size: await sizesOf(stores, image), createdAt: new Date(createdAt).toISOString() },
-    };
-  });
-  return shownJson(await Promise.all(rows));
+  return shownJson(await Promise.all(images.map((image) => rowOf(stores, image))));
+}
+
+/** one image as JSON, as in the list; `more` is about the command */
+export async function asJson(stores: Stores, image: ImageRecord, more: object = {}): Promise<string> {
+  return shownJson({ ...(await rowOf(stores, image)), ...more });
+}
+
+async function rowOf(stores: Stores, image: ImageRecord) {
+  const { name, owner, digest, createdAt } = image;
+  return {
+    ...{ name, owner, digest: digest && `sha256:${digest}`, layers: layersOf(image) },
+    ...{ size: await sizesOf(stores, image), createdAt: new Date(createdAt).toISOString() },
+  };
 }
 
 /** all stored facts of an image, as JSON */
@@ -52,8 +58,14 @@ export async function inspected(stores: Stores, image: ImageRecord): Promise<str
   return shownJson({ ...record, createdAt: new Date(createdAt).toISOString() }, 2);
 }
 
-export function history({ config, parts }: Pick<ImageRecord, "config" | "parts">): string[] {
+type Made = Pick<ImageRecord, "config" | "parts">;
+
+export function history({ config, parts }: Made): string[] {
   return historyLines(config?.history ?? [], parts);
+}
+
+export function historyAsJson({ config, parts }: Made): string {
+  return historyJson(config?.history ?? [], parts);
 }
 
 function layersOf({ parts, layers }: ImageRecord): number {

@@ -13,10 +13,20 @@ import { hostImage } from "../../runtime/linux/images/images.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
 import { recipes } from "../image-recipes.ts";
+import { plainJson } from "../print/plain.ts";
 import type { Paper } from "../print/table.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 import { type PullContext, pull } from "./image-pull.ts";
-import { described, history, imageNamed, inspected, listed, listedAsJson } from "./image-show.ts";
+import {
+  asJson,
+  described,
+  history,
+  historyAsJson,
+  imageNamed,
+  inspected,
+  listed,
+  listedAsJson,
+} from "./image-show.ts";
 import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
@@ -34,7 +44,7 @@ export const imageUsage = `Usage:
   sandkeep image from-snapshot <snapshot> <name>
   sandkeep image export <name> [-o <file>]
       both ask the running daemon
-  sandkeep image ls [--json]
+  sandkeep image ls
   sandkeep image inspect <name> [--team <team>]
   sandkeep image history <name> [--team <team>]
   sandkeep image rm <name> [--team <team>]
@@ -51,7 +61,7 @@ history and rm ask that daemon (sandkeep image ls --url … --help). Without --t
 that a team has.
 
 Options:
-  --json                   print JSON (ls)
+  --json                   print JSON
   --team <id>              the id of the team whose image it is
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
@@ -80,7 +90,6 @@ export async function imageCommand(args: string[], context: ImageContext): Promi
   if (!command) throw usageError(unknownVerb("image", verb, [...Object.keys(commands), ...ofDaemon]));
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${namesInWords(command.operands)}`);
-  if (values.json && command.run !== list) throw usageError(`Cannot print JSON for "image ${verb}": --json is for ls`);
   const create = command.makesStore ?? false;
   const store = await context.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
   try {
@@ -127,6 +136,7 @@ const commands: Record<string, ImageCommand> = {
     async run({ store, context, values, operand }) {
       const registries = () => context.registries(values["data-dir"]);
       const { image, isNew } = await pull(store, { ...context, registries }, operand, shared(values, context));
+      if (values.json) return context.print(await asJson(store, image, { isNew }));
       context.print(`${await described(store, image)}${isNew ? "" : "  (it was here already)"}`);
     },
   },
@@ -136,7 +146,7 @@ const commands: Record<string, ImageCommand> = {
     async run({ store, context, values, operand }) {
       const source = operand === "-" ? context.input : operand;
       const image = await importImage(store, source, shared(values, context));
-      context.print(await described(store, image));
+      context.print(values.json ? await asJson(store, image) : await described(store, image));
     },
   },
   build: {
@@ -153,7 +163,7 @@ const commands: Record<string, ImageCommand> = {
       const packages = [...recipe.packages, ...wanted];
       const options = { ...shared(values, context), name: values.name ?? recipe.name };
       const image = await buildDebian(store, { suite: values.suite, packages, links, etc, ...options });
-      context.print(await described(store, image));
+      context.print(values.json ? await asJson(store, image) : await described(store, image));
     },
   },
   ls: { operands: 0, run: list },
@@ -166,15 +176,18 @@ const commands: Record<string, ImageCommand> = {
   history: {
     operands: 1,
     async run({ store, context, values, operand }) {
-      for (const line of history(await imageNamed(store, operand, values))) context.print(line);
+      const image = await imageNamed(store, operand, values);
+      if (values.json) return context.print(historyAsJson(image));
+      for (const line of history(image)) context.print(line);
     },
   },
   rm: { operands: 1, run: remove },
   prune: {
     operands: 0,
-    async run({ store, context }) {
+    async run({ store, context, values }) {
       await pruneDownloads(join(store.store, "downloads"));
       const count = await store.collect();
+      if (values.json) return context.print(plainJson({ layers: count ?? null }));
       const later =
         "deleted interrupted downloads; layers that nothing needs are deleted by the daemon, now or when it runs";
       context.print(count === undefined ? later : `deleted ${counted(count, "layer")}`);
@@ -182,23 +195,25 @@ const commands: Record<string, ImageCommand> = {
   },
   alias: {
     operands: 2,
-    async run({ store, context, operand, second }) {
+    async run({ store, context, values, operand, second }) {
       await store.images.setAlias(operand, second);
-      context.print(`${operand} is ${second}`);
+      context.print(values.json ? plainJson({ pattern: operand, image: second }) : `${operand} is ${second}`);
     },
   },
   aliases: {
     operands: 0,
-    async run({ store, context }) {
+    async run({ store, context, values }) {
       const all = Object.entries(await store.images.aliases());
+      if (values.json) return context.print(plainJson(all.map(([pattern, image]) => ({ pattern, image }))));
       for (const [pattern, image] of all) context.print(`${pattern} is ${image}`);
     },
   },
   unalias: {
     operands: 1,
-    async run({ store, context, operand }) {
+    async run({ store, context, values, operand }) {
       await store.images.deleteAlias(operand);
-      context.print(`${operand} is no alias any more`);
+      const text = `${operand} is no alias any more`;
+      context.print(values.json ? plainJson({ pattern: operand, deleted: true }) : text);
     },
   },
 };
@@ -221,6 +236,8 @@ async function remove({ store, context, values, operand }: Job): Promise<void> {
   await store.images.delete(imageKey(image));
   // A running daemon notices the change, and collects too.
   await store.collect();
+  const { name, owner } = image;
+  if (values.json) return context.print(plainJson({ name, owner, deleted: true }));
   context.print(`deleted ${operand}; sandboxes and snapshots made from it keep the layers that they need`);
 }
 

@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import { optionProblem } from "../../base/similar.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type Credentials, checkRegistry } from "../../runtime/linux/registry/credentials.ts";
+import { plainJson } from "../print/plain.ts";
 import { shown } from "../print/shown.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
 
@@ -15,6 +16,7 @@ export const registryUsage = `Usage:
       lists the logins made here, and those of docker login
 
 Options:
+  --json                   print JSON
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
 
 Example:
@@ -40,7 +42,11 @@ export async function registryCommand(args: string[], context: RegistryContext):
   if (rest.length > 0 || (registry === "") !== (verb === "ls")) {
     throw usageError(`Cannot do "registry ${given}": it takes ${verb === "ls" ? "no name" : "the name of a registry"}`);
   }
-  await command({ context, credentials: context.open(values["data-dir"]), registry, user: values.user });
+  if (values.user !== undefined && verb !== "login")
+    throw usageError(`Cannot use --user with "registry ${given}": it is for login`);
+  const { user, json = false } = values;
+  const show = (value: unknown, text: string) => context.print(json ? plainJson(value) : text);
+  await command({ context, credentials: context.open(values["data-dir"]), registry, user, json, show });
 }
 
 interface Job {
@@ -48,22 +54,27 @@ interface Job {
   credentials: Credentials;
   registry: string;
   user: string | undefined;
+  json: boolean;
+  /** prints a value as JSON, or the text */
+  show(value: unknown, text: string): void;
 }
 
 const commands: Record<string, (job: Job) => Promise<void>> = {
-  async login({ context, credentials, registry, user }) {
+  async login({ context, credentials, registry, user, show }) {
     checkRegistry(registry);
     if (user === undefined) throw usageError(`Cannot log in to "${registry}": --user says as whom`);
     const password = context.prompt ? await context.prompt("Password: ") : await firstLine(context.input);
     await credentials.put(registry, { user, password });
-    context.print(`logged in to ${registry} as ${shown(user)}; nothing was asked of it yet`);
+    show({ registry, user }, `logged in to ${registry} as ${shown(user)}; nothing was asked of it yet`);
   },
-  async logout({ context, credentials, registry }) {
+  async logout({ credentials, registry, show }) {
     await credentials.delete(registry);
-    context.print(`logged out of ${registry}`);
+    show({ registry, deleted: true }, `logged out of ${registry}`);
   },
-  async ls({ context, credentials }) {
-    for (const { registry, user, from } of await credentials.list()) {
+  async ls({ context, credentials, json, show }) {
+    const logins = await credentials.list();
+    if (json) return show(logins, "");
+    for (const { registry, user, from } of logins) {
       context.print(`${shown(registry)}  ${shown(user)}${from === "docker" ? "  (docker login)" : ""}`);
     }
   },
@@ -86,6 +97,7 @@ async function firstLine(input: AsyncIterable<Uint8Array>): Promise<string> {
 function parse(args: string[]) {
   const options = {
     help: { type: "boolean", short: "h" },
+    json: { type: "boolean" },
     "data-dir": { type: "string" },
     user: { type: "string", short: "u" },
   } as const;

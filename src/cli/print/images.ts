@@ -1,4 +1,4 @@
-/** How commands print images: the table of `sandkeep image ls`, the JSON of `inspect`, and the lines of `history`. */
+/** How commands print images: the table of `sandkeep image ls`, the JSON of `inspect`, and the steps of `history`. */
 
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { shown } from "./shown.ts";
@@ -31,6 +31,7 @@ export function shownJson(value: unknown, indent?: number): string {
   );
 }
 
+/** A step of the history that an image records. */
 interface Step {
   createdBy: string;
   comment?: string | null | undefined;
@@ -39,23 +40,47 @@ interface Step {
   isEmpty?: boolean | undefined;
 }
 
+type Layers = { diffId: string; size: number }[];
+
+/** A step as it is shown, or a layer of an image that records no steps. */
+interface ShownStep {
+  createdAt?: string | undefined;
+  /** bytes; the daemon's own builds keep none for each step */
+  size?: number | undefined;
+  createdBy?: string;
+  comment?: string | undefined;
+  layer?: string;
+}
+
 /**
  * The steps that made an image, newest first, with the size of each step's layer if the image has layers of its own.
  * `layers` are undefined if it has none.
  */
-export function historyLines(steps: Step[], layers: { diffId: string; size: number }[] | undefined): string[] {
+export function historyLines(steps: Step[], layers: Layers | undefined): string[] {
+  return shownSteps(steps, layers).map(({ createdAt, size, createdBy, comment, layer }) => {
+    const bytes = size === undefined ? "-" : sizeInWords(size);
+    if (createdBy === undefined) return `${bytes}  ${layer}`;
+    return `${createdAt ?? "unknown time"}  ${bytes}  ${shown(createdBy)}${comment ? `  # ${shown(comment, 80)}` : ""}`;
+  });
+}
+
+/** the same as JSON, with whole texts */
+export function historyJson(steps: Step[], layers: Layers | undefined): string {
+  return shownJson(shownSteps(steps, layers));
+}
+
+function shownSteps(steps: Step[], layers: Layers | undefined): ShownStep[] {
   const parts = [...(layers ?? [])];
   // Some tools write no history, or fewer steps than layers.
   if (layers && steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
-    return parts.map(({ diffId, size }) => `${sizeInWords(size)}  sha256:${diffId}`).reverse();
+    return parts.map(({ diffId, size }) => ({ size, layer: `sha256:${diffId}` })).reverse();
   }
-  const lines = steps.map(({ createdBy, comment, createdAt, isEmpty }) => {
-    const when = typeof createdAt === "number" ? new Date(createdAt).toISOString() : "unknown time";
-    // The daemon's own builds keep no size for each step.
-    const size = isEmpty ? sizeInWords(0) : layers ? sizeInWords(parts.shift()?.size ?? 0) : "-";
-    return `${when}  ${size}  ${shown(createdBy)}${comment ? `  # ${shown(comment, 80)}` : ""}`;
+  const made = steps.map(({ createdBy, comment, createdAt, isEmpty }) => {
+    const when = typeof createdAt === "number" ? new Date(createdAt).toISOString() : undefined;
+    const size = isEmpty ? 0 : layers ? (parts.shift()?.size ?? 0) : undefined;
+    return { createdAt: when, size, createdBy, comment: comment ?? undefined };
   });
-  return lines.reverse();
+  return made.reverse();
 }
 
 function escaped(sign: string): string {

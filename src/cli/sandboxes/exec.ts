@@ -31,7 +31,7 @@ Options:
   -e, --env <name=value>   a variable; a name alone takes its value from here; may be repeated
   -w, --cwd <directory>    where the shell starts
   -u, --user <name>        the user that it runs as
-${daemonUsage}
+${daemonUsage.slice(daemonUsage.indexOf("\n") + 1)}
 Example:
   sandkeep shell demo
 `;
