@@ -59,6 +59,7 @@ export const hostNeeds = [
 
   { command: "fish", package: "fish", why: "completes our commands in tests", when: "test" },
   { command: "zsh", package: "zsh", why: "completes our commands in tests", when: "test" },
+  { command: "tmux", package: "tmux", why: "draws the screen of our commands in tests", when: "test" },
   { command: "vim.tiny", package: "vim-tiny", why: "is a full-screen program inside a sandbox in tests", when: "test" },
   { command: "less", package: "less", why: "is a full-screen program inside a sandbox in tests", when: "test" },
   { command: "skopeo", package: "skopeo", why: "reads the images that we export", when: "test" },

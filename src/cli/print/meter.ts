@@ -27,7 +27,7 @@ export async function* metered<T extends Uint8Array>(
       if (now() >= next) {
         next = now() + pause;
         if (errors.isTTY) await write(errors, redrawn(`${what} ${progressOf(count, of)}`, errors.columns));
-        else warn(`${what}: ${of === undefined ? sizeInWords(count) : shareOf(count, of)}`);
+        else warn(`${what}: ${progressOf(count, of, { isBar: false })}`);
         isDrawn = errors.isTTY;
       }
       yield chunk;
@@ -39,9 +39,10 @@ export async function* metered<T extends Uint8Array>(
 
 const width = 30;
 
-/** a bar if the end is known */
-export function progressOf(bytes: number, of: number | undefined): string {
+/** a bar if the end is known, unless there is no place for one */
+export function progressOf(bytes: number, of: number | undefined, { isBar = true } = {}): string {
   if (of === undefined) return sizeInWords(bytes);
+  if (!isBar) return shareOf(bytes, of);
   const full = Math.round((of === 0 ? 1 : Math.min(1, bytes / of)) * width);
   return `[${"#".repeat(full)}${" ".repeat(width - full)}] ${shareOf(bytes, of)}`;
 }

@@ -4,14 +4,20 @@ import type { Daemon } from "../client/daemon.ts";
 import { type CommandContext, exitCodes } from "../command.ts";
 import { Folders } from "../files/run-folders.ts";
 import { runProgram } from "./program.ts";
-import { afterwardsOf, announce, finished, remove, type Wanted } from "./run.ts";
+import { afterwardsOf, announce, finished, remove, type Wanted, whilePulling } from "./run.ts";
 
 export async function stepByStep(daemon: Daemon, wanted: Wanted, context: CommandContext): Promise<number> {
   const { sandbox: body, keep, sync, volumes } = wanted;
-  const { code: ending, made } = await finished(
-    daemon.ask("make a sandbox", daemon.client.call("createSandbox", { query: daemon.scope, body })),
-    context.signals,
-  );
+  const left = new AbortController();
+  const asked = daemon.client.call("createSandbox", { query: daemon.scope, body, signal: left.signal });
+  const making = whilePulling(daemon, body.image, daemon.ask("make a sandbox", asked), context);
+  const { code: ending, made } = await finished(making, context, () => left.abort());
+  if (made === undefined) {
+    // The daemon deletes what it makes for a client that has gone, unless the client can find it by its name.
+    if (body.name !== undefined)
+      context.warn(`The sandbox "${body.name}" may be made nevertheless; sandkeep rm -f ${body.name} deletes it`);
+    return ending;
+  }
   const { name, session } = made;
   let isKept = keep;
   try {

@@ -135,7 +135,9 @@ async function inOneRequest(daemon: Daemon, wanted: Wanted, context: CommandCont
   const left = new AbortController();
   const body = { sandbox, program: startOf(wanted, context), keep, encoding: encodingOf(json) };
   const lines = daemon.client.lines("runProgram", { query: daemon.scope, body, signal: left.signal });
-  const { code: ending, made } = await finished(answered(), context.signals);
+  const { code: ending, made } = await finished(answered(), context, () => left.abort());
+  // The daemon deletes what it makes for a client that has gone.
+  if (made === undefined) return ending;
   const { first, attend } = made;
   if (first.done || first.value.type !== "started")
     throw new CliError("Cannot run it: the daemon says nothing about it");
@@ -157,7 +159,8 @@ async function inOneRequest(daemon: Daemon, wanted: Wanted, context: CommandCont
     void next.catch(() => undefined);
     await new Promise(setImmediate);
     const { attend, startedOf } = await import("./program.ts");
-    return { first: await startedOf(daemon, wanted.words, next), attend };
+    const first = whilePulling(daemon, sandbox.image, startedOf(daemon, wanted.words, next), context);
+    return { first: await first, attend };
   }
 
   async function* untilEnd(): AsyncGenerator<RunLine> {
@@ -206,19 +209,63 @@ export function splitAtProgram(args: string[]): { own: string[]; words: string[]
   return { own: args.slice(0, image.index + 1), words: args.slice(image.index + 1) };
 }
 
-/** A signal does not interrupt the making of a sandbox, as it could not be deleted then. `code` is set if one came. */
+/** ms before the first sign of life */
+const quiet = 500;
+
+/** Shows the pull of the image that the daemon may have to do first; a sandbox that is there soon loads nothing for it. */
+export async function whilePulling<T>(
+  daemon: Daemon,
+  image: string | undefined,
+  making: Promise<T>,
+  context: CommandContext,
+): Promise<T> {
+  if (image === undefined) return making;
+  const done = new AbortController();
+  let showing: Promise<void> | undefined;
+  const timer = setTimeout(() => {
+    const loaded = import("./pull-progress.ts");
+    // The run goes on without it.
+    showing = loaded.then(({ showPull }) => showPull(daemon, image, context, done.signal)).catch(() => undefined);
+  }, quiet);
+  try {
+    return await making;
+  } finally {
+    clearTimeout(timer);
+    done.abort();
+    await showing;
+  }
+}
+
+/**
+ * The first signal does not interrupt the making of a sandbox, which is deleted once it is there. `code` is set if one
+ * came. A pull may take minutes, so the second one calls `abandon`, and nothing is made then.
+ */
 export async function finished<T>(
   making: Promise<T>,
-  signals: NodeJS.EventEmitter,
-): Promise<{ made: T; code: number | undefined }> {
+  { signals, errors, warn, write }: CommandContext,
+  abandon: () => void,
+): Promise<{ made: T; code: number | undefined } | { made?: undefined; code: number }> {
   let code: number | undefined;
+  let isAbandoned = false;
+  let timer: NodeJS.Timeout | undefined;
   const listener = (received: keyof typeof exitCodes) => {
+    isAbandoned = code !== undefined;
     code = exitCodes[received];
+    if (isAbandoned) return abandon();
+    timer = setTimeout(() => {
+      // The terminal has shown ^C where the cursor was.
+      if (errors.isTTY) void write(errors, "\r\x1b[K");
+      warn("The sandbox is deleted when it has been made; a second Ctrl-C does not wait");
+    }, quiet);
   };
   for (const name of Object.keys(exitCodes)) signals.on(name, listener);
   try {
     return { made: await making, code };
+  } catch (error) {
+    if (!isAbandoned || code === undefined) throw error;
+    return { code };
   } finally {
+    clearTimeout(timer);
     for (const name of Object.keys(exitCodes)) signals.off(name, listener);
   }
 }

@@ -1,5 +1,6 @@
 /** `sandkeep top`: what the running sandboxes use, in a table that is drawn again and again. */
 
+import { setTimeout as wait } from "node:timers/promises";
 import { eachBounded } from "../../base/concurrency/each-bounded.ts";
 import { sizeInWords } from "../../base/size-in-words.ts";
 import { ApiError } from "../../client/client.ts";
@@ -14,8 +15,8 @@ import { sandboxesOf } from "./list.ts";
 
 export const topUsage = `Usage: sandkeep top [options]
 
-Shows what the running sandboxes use, the busiest first. On a terminal the table is drawn again every two seconds until
-Ctrl-C; elsewhere it is printed once.
+Shows what the running sandboxes use, the busiest first. On a terminal the table is drawn again every two seconds until q
+or Ctrl-C; elsewhere it is printed once.
 
 Options:
   --every <duration>       how often it is drawn, such as 500ms or 5s
@@ -24,6 +25,9 @@ ${daemonUsage}
 Example:
   sandkeep top --every 5s
 `;
+
+/** what a terminal sends for it when nothing else reads its keys */
+const ctrlC = "\x03";
 
 /** requests at a time */
 const parallel = 8;
@@ -54,29 +58,50 @@ export async function topCommand(args: string[], context: CommandContext): Promi
     for (const line of lines(await loads(daemon), paperOf(output, environment))) print(line);
     return;
   }
+  await live(() => loads(daemon), pause, context);
+}
+
+/** draws the table again and again until q or Ctrl-C, and at once when the terminal gets another size */
+async function live(read: () => Promise<Row[]>, pause: number, context: CommandContext): Promise<void> {
+  const { input, output, environment, signals } = context;
   const ended = new AbortController();
   const end = () => ended.abort();
-  for (const signal of ["SIGINT", "SIGTERM"]) context.signals.on(signal, end);
-  // The other screen of the terminal: what was there before comes back.
-  await context.write(output, "\x1b[?1049h\x1b[?25l");
-  try {
-    while (!ended.signal.aborted) {
-      const rows = output.rows || 24;
-      const shown = lines(await loads(daemon), paperOf(output, environment)).slice(0, rows - 1);
-      await context.write(output, `\x1b[H${shown.map((line) => `${line}\x1b[K\n`).join("")}\x1b[J`);
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, pause);
-        const wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-        ended.signal.addEventListener("abort", wake, { once: true });
-      });
-    }
-  } finally {
-    await context.write(output, "\x1b[?25h\x1b[?1049l");
-    for (const signal of ["SIGINT", "SIGTERM"]) context.signals.off(signal, end);
+  const typed = (keys: Buffer) => {
+    if (["q", "Q", ctrlC].some((key) => keys.includes(key))) end();
+  };
+  let known: Row[] = [];
+  const draw = () => {
+    const shown = screenOf(known, paperOf(output, environment), (output.rows || 24) - 1);
+    return context.write(output, `\x1b[H${shown.map((line) => `${line}\x1b[K\n`).join("")}\x1b[J`);
+  };
+  const redraw = () => void draw();
+  await using undo = new AsyncDisposableStack();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+    signals.on(signal, end);
+    undo.defer(() => void signals.off(signal, end));
   }
+  if (input.isTTY) {
+    input.setRawMode(true).on("data", typed);
+    undo.defer(() => void input.off("data", typed).setRawMode(false).destroy());
+  }
+  // The other screen of the terminal: what was there before comes back.
+  undo.defer(() => context.write(output, "\x1b[?25h\x1b[?1049l"));
+  await context.write(output, "\x1b[?1049h\x1b[?25l");
+  output.on("resize", redraw);
+  undo.defer(() => void output.off("resize", redraw));
+  while (!ended.signal.aborted) {
+    known = await read();
+    await draw();
+    await wait(pause, undefined, { signal: ended.signal }).catch(() => undefined);
+  }
+}
+
+/** as much of the table as fits; the last line says how many sandboxes do not */
+function screenOf(rows: Row[], paper: Paper, height: number): string[] {
+  const all = lines(rows, paper);
+  if (all.length <= height) return all;
+  const shown = all.slice(0, Math.max(1, height - 1));
+  return [...shown, `${all.length - shown.length} more`];
 }
 
 async function loads(daemon: Daemon): Promise<Row[]> {

@@ -5,6 +5,7 @@ import type { TestDaemon } from "../../harness/daemon.ts";
 import { root } from "../../harness/harness.ts";
 import { sandkeepCommand } from "../../harness/package.ts";
 import { Typist } from "../vercel/typist.ts";
+import { Screen } from "./screen.ts";
 
 export interface Ran {
   code: number | null;
@@ -64,7 +65,12 @@ export class Cli {
     return this.onTerminalOf([sandkeepCommand(), ...args]);
   }
 
-  /** runs any program there; if it is `bash -c`, $0 in its script is the command */
+  /** runs a script of bash, in which $0 is the command, on a terminal whose screen can be looked at */
+  onScreen(script: string, size: { rows?: number; columns?: number } = {}): Promise<Screen> {
+    return Screen.of(["bash", "--norc", "--noprofile", "-c", script, sandkeepCommand()], { ...this.#options, ...size });
+  }
+
+  /** runs any program on a terminal of 24 rows and 80 columns; if it is `bash -c`, $0 in its script is the command */
   onTerminalOf(words: string[]): Typist {
     return new Typist(words[0] === "bash" ? [...words, sandkeepCommand()] : words, this.#options);
   }
