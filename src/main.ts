@@ -145,7 +145,7 @@ const otherCommands: Record<string, Listed> = {
     load: async () => (await import("./cli/commands/audit.ts")).auditCommand,
   },
   open: {
-    summary: "print a link that signs a browser in to the dashboard",
+    summary: "open the dashboard in a browser that is signed in, or print the link",
     load: async () => (await import("./cli/commands/open.ts")).openCommand,
   },
   env: {

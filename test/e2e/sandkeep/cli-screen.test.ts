@@ -116,6 +116,20 @@ test("a pull that run waits for shows a bar, elsewhere lines, and a second Ctrl-
   expect((await user.run(["ls", "-q"])).stdout).toBe("");
 });
 
+test("open starts the desktop's browser with the link, and without one prints it", async () => {
+  const desktop = 'DISPLAY=:0 BROWSER="$PWD/browser"';
+  const browser = `cd "$(mktemp -d)"; printf '#!/bin/sh\\necho "opened $1" > got\\n' > browser; chmod +x browser`;
+  const shown = '"$0" open; cat got; "$0" open --print; BROWSER=/none "$0" open; rm -r "$PWD"';
+  const screen = await cli.onScreen(`${browser}; export ${desktop}; ${shown}; echo "ended with $?"`, { columns: 200 });
+  const text = await screen.until(/ended with 0/);
+  const link = `${daemon().url}/ui/\\S+`.replaceAll(".", "\\.");
+  expect(text).toMatch(
+    new RegExp(
+      `^opened ${link}\\n${link}\\nsandkeep: Cannot start /none: there is no such program; open this link yourself:\\n${link}\\n`,
+    ),
+  );
+});
+
 /** a registry that sends half of its image's layer, and the rest after release() */
 async function slowRegistry() {
   const registry = await new TestRegistry().listen();
