@@ -8,6 +8,7 @@ export async function* pagesOf<P extends { next: string | null }>(
   read: (query: { limit: number; cursor?: string }) => Promise<P>,
 ): AsyncGenerator<P> {
   let page = await read({ limit: pageSize });
-  for (; page.next !== null; page = await read({ limit: pageSize, cursor: page.next })) yield page;
+  // A daemon of an earlier build sends some lists whole, without the member.
+  for (; typeof page.next === "string"; page = await read({ limit: pageSize, cursor: page.next })) yield page;
   yield page;
 }

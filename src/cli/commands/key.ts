@@ -2,6 +2,7 @@
 
 import type { Output } from "../../client/types.ts";
 import { Daemon } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, readArgs } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
@@ -73,7 +74,10 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<u
   const named = { params: { key: name }, query };
   const show = (value: object, text: string) => void context.print(values.json ? plainJson(value) : text);
   if (verb === "ls") {
-    const { keys } = await daemon.ask("list the keys", client.call("listKeys", { query }));
+    const pages = pagesOf((page) =>
+      daemon.ask("list the keys", client.call("listKeys", { query: { ...query, ...page } })),
+    );
+    const keys = (await Array.fromAsync(pages)).flatMap((page) => page.keys);
     return values.json ? show(keys, "") : printKeys(keys, context);
   }
   if (verb === "rm") {

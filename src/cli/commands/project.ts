@@ -1,6 +1,7 @@
 /** `sandkeep project`: the projects of a team. */
 
 import { Daemon } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
@@ -44,7 +45,10 @@ export async function projectCommand(args: string[], context: CommandContext): P
     const made = await daemon.ask(`create the project "${name}"`, asked);
     return void context.print(values.json ? plainJson(made) : made.name);
   }
-  const { projects } = await daemon.ask("list the projects", client.call("listProjects", { query }));
+  const pages = pagesOf((page) =>
+    daemon.ask("list the projects", client.call("listProjects", { query: { ...query, ...page } })),
+  );
+  const projects = (await Array.fromAsync(pages)).flatMap((page) => page.projects);
   if (values.json) return void context.print(plainJson(projects));
   const rows = projects.map(({ id, name: called, createdAt }) => [
     called,

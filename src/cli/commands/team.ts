@@ -2,6 +2,7 @@
 
 import type { Output } from "../../client/types.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse, Refusal } from "../errors.ts";
 import { memoryInWords } from "../print/output.ts";
@@ -72,7 +73,8 @@ export async function teamCommand(args: string[], context: CommandContext): Prom
     const made = await daemon.ask(`make the team "${slug}"`, daemon.client.call("createTeam", { body: { slug } }));
     return context.print(values.json ? plainJson(made) : made.slug) as undefined;
   }
-  const { teams } = await daemon.ask("list the teams", daemon.client.call("listTeams"));
+  const pages = pagesOf((query) => daemon.ask("list the teams", daemon.client.call("listTeams", { query })));
+  const teams = (await Array.fromAsync(pages)).flatMap((page) => page.teams);
   if (values.json) return context.print(plainJson(teams)) as undefined;
   const rows = teams.map(({ id, slug: name, createdAt }) => [name, id, new Date(createdAt).toISOString().slice(0, 10)]);
   printTable(["NAME", "ID", "CREATED"], rows, context);

@@ -2,6 +2,7 @@
 
 import type { Output } from "../../client/types.ts";
 import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
@@ -60,7 +61,10 @@ export async function webhookCommand(args: string[], context: CommandContext): P
   const show = (value: object, text: string) => context.print(values.json ? plainJson(value) : text) as undefined;
   switch (verb) {
     case "ls": {
-      const { webhooks } = await daemon.ask("list the webhooks", client.call("listWebhooks", { query }));
+      const pages = pagesOf((page) =>
+        daemon.ask("list the webhooks", client.call("listWebhooks", { query: { ...query, ...page } })),
+      );
+      const webhooks = (await Array.fromAsync(pages)).flatMap((page) => page.webhooks);
       return values.json ? show(webhooks, "") : printWebhooks(webhooks, context);
     }
     case "create": {

@@ -15,6 +15,10 @@ export async function teamsAndKeys(api: DocumentClient, call: Call, things: Reco
   expect((await call("listTeams")).json.teams).toContainEqual(team);
   const query = { team: "second" };
   await call("createProject", { query, body: { name: "web" } });
+  const page = async (more: object) => (await call("listProjects", { query: { ...query, limit: 1, ...more } })).json;
+  const first = await page({});
+  expect(first).toMatchObject({ projects: [{ name: "default" }], next: expect.any(String) });
+  expect(await page({ cursor: first.next })).toMatchObject({ projects: [{ name: "web" }], next: null });
   expect((await call("listProjects", { query })).json.projects).toHaveLength(2);
   expect((await call("getProject", { query, params: { project: "web" } })).json.teamId).toBe(team.id);
   const made = (await call("createKey", { query, body: { name: "theirs" } })).json;

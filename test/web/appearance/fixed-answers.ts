@@ -56,6 +56,7 @@ export const fixedAnswers: Answers = {
       expiresAt: null,
       lastUsedAt: at === 0 ? noon - minute : null,
     })),
+    next: null,
   }),
   listAudit: () => ({
     entries: ["sandbox.create", "command.run", "file.write", "key.delete"].map((action, at) => ({

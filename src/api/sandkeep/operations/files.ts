@@ -35,6 +35,9 @@ export function fileOperations({ core, logError, limits, ending }: Dialect) {
       path: "/sessions/{session}/files",
       tag,
       summary: "Lists a directory, and with `depth` those below it",
+      description:
+        "More than 10,000 entries are refused: ask for less `depth`, or run `find` in the sandbox and read its output, " +
+        "which may be as long as you like. `readArchive` has a directory of any size.",
       about: "session",
       params,
       query: { path: path.default("."), user, depth: wholeNumber({ min: 1, max: 32 }).optional() },

@@ -4,7 +4,9 @@ import { z } from "zod";
 import { policyOfText, textOfPolicy } from "../../../core/network/policy-text.ts";
 import type { ApiKey } from "../../../core/ports/store.ts";
 import { answers, answersNothing, operation } from "../frame/operation.ts";
+import { next } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
+import { printShortList, shortListQuery } from "../frame/short-list.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -47,8 +49,9 @@ export function keyOperations({ core }: Dialect) {
       tag,
       summary: "Lists the keys of the team",
       about: "team",
-      answer: answers("The keys", z.object({ keys: z.array(keyResource) })),
-      run: async ({ caller }) => ({ keys: (await core.access.keys(caller)).map(printKey) }),
+      query: shortListQuery,
+      answer: answers("A page of keys, oldest first", z.object({ keys: z.array(keyResource), next })),
+      run: async ({ caller, query }) => printShortList("keys", await core.access.keys(caller), query, printKey),
     }),
     operation({
       id: "createKey",

@@ -3,6 +3,8 @@
 import { z } from "zod";
 import type { Project, Team } from "../../../core/model/sandbox.ts";
 import { answers, answersNothing, flag, operation } from "../frame/operation.ts";
+import { next } from "../frame/paging.ts";
+import { printShortList, shortListQuery } from "../frame/short-list.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
@@ -40,8 +42,10 @@ export function teamOperations({ core }: Dialect) {
       tag,
       summary: "Lists the teams that the caller may act for: its own, or with an admin key all",
       about: "host",
-      answer: answers("The teams", z.object({ teams: z.array(teamResource) })),
-      run: async ({ caller }) => ({ teams: (await core.access.visibleTeams(caller)).map(printTeam) }),
+      query: shortListQuery,
+      answer: answers("A page of teams, oldest first", z.object({ teams: z.array(teamResource), next })),
+      run: async ({ caller, query }) =>
+        printShortList("teams", await core.access.visibleTeams(caller), query, printTeam),
     }),
     operation({
       id: "createTeam",
@@ -79,8 +83,10 @@ export function teamOperations({ core }: Dialect) {
       tag,
       summary: "Lists the projects of the team that the key may use",
       about: "team",
-      answer: answers("The projects, oldest first", z.object({ projects: z.array(projectResource) })),
-      run: async ({ caller }) => ({ projects: (await core.access.projects(caller)).map(printProject) }),
+      query: shortListQuery,
+      answer: answers("A page of projects, oldest first", z.object({ projects: z.array(projectResource), next })),
+      run: async ({ caller, query }) =>
+        printShortList("projects", await core.access.projects(caller), query, printProject),
     }),
     operation({
       id: "createProject",

@@ -6,6 +6,7 @@ import type { WebhookInfo } from "../../../core/webhooks/webhooks.ts";
 import { answers, answersNothing, operation } from "../frame/operation.ts";
 import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
+import { printShortList, shortListQuery } from "../frame/short-list.ts";
 import { time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 import { topics } from "./events.ts";
@@ -72,8 +73,9 @@ export function webhookOperations({ core }: Dialect) {
       tag,
       summary: "Lists the webhooks of a project, oldest first",
       about: "project",
-      answer: answers("The webhooks", z.object({ webhooks: z.array(webhookResource) })),
-      run: async ({ owner }) => ({ webhooks: (await core.webhooks.list(owner)).map(printWebhook) }),
+      query: shortListQuery,
+      answer: answers("A page of webhooks", z.object({ webhooks: z.array(webhookResource), next })),
+      run: async ({ owner, query }) => printShortList("webhooks", await core.webhooks.list(owner), query, printWebhook),
     }),
     operation({
       id: "createWebhook",
