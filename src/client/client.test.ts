@@ -39,6 +39,29 @@ test("a call names a session, or the sandbox whose current session it is about",
   ]);
 });
 
+test("a client's team and project go with each request that takes them", async () => {
+  const asked: string[] = [];
+  const fetch = async (request: Request) => {
+    asked.push(request.url.slice("http://127.0.0.1:7700/sandkeep/v1".length));
+    return Response.json({});
+  };
+  const client = new SandkeepClient({ url: "http://127.0.0.1:7700", scope: { team: "ml", project: "web" }, fetch });
+  await client.call("listSandboxes", { query: { limit: 5 } });
+  await client.call("listTeams");
+  await client.call("listKeys");
+  await client.call("getSession", { params: { session: sessionId } });
+  await client.call("listCommands", { params: { sandbox: "demo" } });
+  await client.call("listProjects", { query: { team: "other" } });
+  expect(asked).toEqual([
+    "/sandboxes?team=ml&project=web&limit=5",
+    "/teams",
+    "/keys?team=ml",
+    `/sessions/${sessionId}?team=ml`,
+    "/sandboxes/demo/commands?team=ml&project=web",
+    "/projects?team=other",
+  ]);
+});
+
 test("names are escaped in paths, and lists and numbers written in queries", async () => {
   const { client, asked } = clientOf();
   await client.call("listSandboxes", { query: { state: ["running", "paused"], limit: 5 } });

@@ -3,7 +3,7 @@
  * in the OpenAPI document; the compiler checks what it takes and what it returns.
  */
 
-import type { Input, Line, OperationId, Output, Routes } from "./types.ts";
+import type { BeyondProjects, Input, Line, OperationId, Output, Routes, Scope } from "./types.ts";
 
 export interface ClientOptions<A extends Answer = Response> {
   /** address of the daemon, such as "http://127.0.0.1:7700" */
@@ -11,6 +11,8 @@ export interface ClientOptions<A extends Answer = Response> {
   key?: string;
   /** further headers of every request */
   headers?: () => Record<string, string>;
+  /** the team and project of requests that do not name them; by default those of the key */
+  scope?: Scope;
   /** in place of the global one */
   fetch?: (request: Request) => Promise<Response>;
   /** in place of any `fetch`, for programs to whose start its loading matters */
@@ -146,12 +148,12 @@ export class SandkeepClient<A extends Answer = Response> {
   }
 
   #request(id: OperationId, { params = {}, query = {}, body, bytes, headers, signal }: Sent): [URL, SentRequest] {
-    const { url, key, headers: further = () => ({}) } = this.#options;
+    const { url, key, headers: further = () => ({}), scope = {} } = this.#options;
     const [method = "", template = ""] = routes[id].split(" ");
     const path = "sandbox" in params ? template.replace("/sessions/{session}/", "/sandboxes/{sandbox}/") : template;
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
     const address = new URL(`/sandkeep/v1${filled}`, url);
-    for (const [name, value] of Object.entries(query)) {
+    for (const [name, value] of Object.entries({ ...scopeFor(id, params, scope), ...query })) {
       for (const each of [value].flat()) if (each !== undefined) address.searchParams.append(name, String(each));
     }
     const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -168,6 +170,13 @@ export class SandkeepClient<A extends Answer = Response> {
     };
     return [address, request];
   }
+}
+
+/** what of a scope an operation takes: one that is about a session needs no project */
+function scopeFor(id: OperationId, params: Record<string, string>, { team, project }: Scope): Scope {
+  const subject = Object.hasOwn(beyondProjects, id) ? beyondProjects[id as keyof BeyondProjects] : "project";
+  if (subject === "host") return {};
+  return subject === "team" || "session" in params ? { team } : { team, project };
 }
 
 /** undefined if it is not JSON */
@@ -319,4 +328,33 @@ export const routes: Routes = {
   getCapacity: "GET /host/capacity",
   getDiagnosis: "GET /host/doctor",
   upgradeHost: "POST /upgrade",
+};
+
+/** The operations that take no project, and what each is about. The compiler compares them with the declarations. */
+const beyondProjects: BeyondProjects = {
+  setQuota: "team",
+  getQuota: "team",
+  getKeyQuota: "team",
+  setKeyQuota: "team",
+  listKeys: "team",
+  createKey: "team",
+  renameKey: "team",
+  deleteKey: "team",
+  listAudit: "team",
+  getSnapshot: "team",
+  deleteSnapshot: "team",
+  createImageFromSnapshot: "team",
+  listProjects: "team",
+  createProject: "team",
+  getProject: "team",
+  listImages: "team",
+  deleteImage: "team",
+  exportImage: "team",
+  setSessionNetworkPolicy: "team",
+  getCapacity: "host",
+  getDiagnosis: "host",
+  upgradeHost: "host",
+  listTeams: "host",
+  createTeam: "host",
+  deleteTeam: "host",
 };

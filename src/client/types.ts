@@ -13,10 +13,15 @@ type Declared<Id extends OperationId> = Extract<DeclaredOperation, { id: Id }>;
 /** the method and path of each operation */
 export type Routes = { [O in DeclaredOperation as O["id"]]: `${O["method"]} ${O["path"]}` };
 
+/** the operations that are about the host or a team */
+export type BeyondProjects = {
+  [O in DeclaredOperation as O["about"] extends "host" | "team" ? O["id"] : never]: O["about"];
+};
+
 /** Which team and project a request is about; by default those of the key. */
-interface Scope {
-  team?: string;
-  project?: string;
+export interface Scope {
+  team?: string | undefined;
+  project?: string | undefined;
 }
 
 /** What a request says. */

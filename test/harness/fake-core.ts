@@ -217,6 +217,7 @@ const usual: Overrides = {
     }
     return caller;
   },
+  "access.keyOf": () => ({ id: "key_1", name: "first" }),
   "access.teams": async () => [team],
   "access.owner": async (_: Caller, scope: { project?: string }) => {
     if (scope.project === "prj_foreign") throw new SandkeepError("forbidden", "Not authorized");

@@ -57,11 +57,8 @@ export function createDashboard(
 
   const admitted = (caller: Caller, { setCookie, binding, expiresAt }: OpenedSession) => {
     const headers = { "set-cookie": setCookie, "cache-control": "no-store" };
-    return json(
-      { binding, expiresAt, team: caller.teamId, key: caller.keyId, admin: caller.admin ?? false },
-      200,
-      headers,
-    );
+    const { teamId: team, keyId: key, admin = false, scope } = caller;
+    return json({ binding, expiresAt, team, key, admin, readOnly: scope?.readOnly ?? false }, 200, headers);
   };
   /** refuses a link of another key than that of the browser's session: anybody may have sent the link */
   const requireSameKey = async (once: string, sender: Sender) => {

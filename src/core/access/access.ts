@@ -120,6 +120,12 @@ export class Access {
     return known.caller;
   }
 
+  /** the key of a caller that has just authenticated */
+  keyOf({ keyId = "" }: Caller): Pick<ApiKey, "id" | "name"> | undefined {
+    const { id, name } = this.#byId.get(keyId)?.key ?? {};
+    return id === undefined || name === undefined ? undefined : { id, name };
+  }
+
   /** the caller that signs in to the dashboard; throws `unauthenticated` if its key is gone since it got a link */
   async signIn({ teamId, keyId = "" }: Caller): Promise<Caller> {
     return this.callerOf(teamId, keyId);
@@ -274,6 +280,7 @@ export class Access {
     await this.#requireOver(caller, id);
     const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
     if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is no such key`);
+    this.#forgetAll();
     const { hash: _, ...key } = renamed;
     return key;
   }

@@ -273,6 +273,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
   },
   access: {
     owner: unrecorded,
+    keyOf: unrecorded,
     actingFor: unrecorded,
     visibleTeams: unrecorded,
     createTeam: makes("team.create", "id"),

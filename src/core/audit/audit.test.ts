@@ -67,6 +67,17 @@ function fixture({ addAudit, calls }: Replaced = {}) {
   return { audit, core: audit.over(services), stored, queries, rules };
 }
 
+test("the word for a kind of thing selects every action on it, and a word without any is refused", async () => {
+  const { audit, queries } = fixture();
+  const page = { limit: 5, order: "desc" as const };
+  await audit.page(caller, { ...page, action: "key" });
+  expect(queries[0]?.actions).toEqual(expect.arrayContaining(["key.create", "key.delete", "key.sign-in"]));
+  expect(queries[0]?.actions?.every((action) => action.startsWith("key."))).toBe(true);
+  await audit.page(caller, { ...page, action: "old.action", keyId: "key_1" });
+  expect(queries[1]).toEqual({ ...page, actions: ["old.action"], keyId: "key_1", teamId: "team_1" });
+  await expect(audit.page(caller, { ...page, action: "ke" })).rejects.toThrow('Cannot list actions on "ke"');
+});
+
 test("a change has an entry with its caller, origin, things and outcome; reading has none", async () => {
   const { audit, core } = fixture();
   await core.sandboxes.get(owner, "demo");

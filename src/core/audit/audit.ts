@@ -8,9 +8,10 @@
 import { SharedRun } from "../../base/concurrency/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { AuditEntry, Origin } from "../model/audit.ts";
-import { isSandkeepError } from "../model/errors.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { Caller } from "../model/sandbox.ts";
 import { requireAdmin, requireUnlimited } from "../model/scope.ts";
+import type { AuditFilter } from "../ports/audit-records.ts";
 import type { Page, PageQuery } from "../ports/store.ts";
 import { type Action, actions, type Ended, type Recorded, recorded } from "./actions.ts";
 
@@ -34,6 +35,13 @@ interface Call {
   /** those after the caller */
   args: readonly unknown[];
   origin: Origin;
+}
+
+/** Whose entries are listed, and which. */
+export interface AuditChoice {
+  allTeams?: boolean;
+  /** an action such as "sandbox.create", or its first part for all actions on such a thing */
+  action?: string;
 }
 
 export class Audit {
@@ -81,16 +89,21 @@ export class Audit {
     await this.#store();
   }
 
-  /** the entries of the caller's team or, for an admin key, of all teams; the caller's own earlier calls are there */
+  /** entries of the caller's team or, for an admin key, of all teams; the caller's own earlier calls are there */
   async page(
     caller: Caller,
-    { allTeams = false, ...query }: PageQuery & { allTeams?: boolean },
+    { allTeams = false, action, ...query }: PageQuery & Omit<AuditFilter, "actions"> & AuditChoice,
   ): Promise<Page<AuditEntry>> {
     if (allTeams) requireAdmin(caller, "the audit of all teams");
     const { readOnly: _, ...limits } = caller.scope ?? {};
     requireUnlimited({ ...caller, scope: limits }, "the audit");
+    const actions = action === undefined ? undefined : actionsCalled(action);
     await this.#store();
-    return this.#context.store.listAudit({ ...query, ...(!allTeams && { teamId: caller.teamId }) });
+    return this.#context.store.listAudit({
+      ...query,
+      ...(actions && { actions }),
+      ...(!allTeams && { teamId: caller.teamId }),
+    });
   }
 
   /** deletes entries that are too old or too many */
@@ -171,6 +184,16 @@ export class Audit {
     this.#waiting.shift();
     this.#lost++;
   }
+}
+
+/** an action itself, or all on a kind of thing; entries of earlier versions may have actions that this one lacks */
+function actionsCalled(action: string): string[] {
+  if (action.includes(".")) return [action];
+  const all = Object.values(actions).flatMap((each) => Object.values(each).map((known) => known?.name ?? ""));
+  const found = [...new Set(all.filter((name) => name.startsWith(`${action}.`)))];
+  if (found.length > 0) return found;
+  const kinds = [...new Set(all.map((name) => name.split(".")[0] ?? ""))].filter((kind) => kind !== "").sort();
+  throw new SandkeepError("invalid", `Cannot list actions on "${action}": there are those on ${kinds.join(", ")}`);
 }
 
 /** wait after the database refused entries, in ms */

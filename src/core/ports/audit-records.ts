@@ -1,6 +1,6 @@
 /** The store's methods for the audit; the rules of store.ts apply. */
 
-import type { AuditEntry } from "../model/audit.ts";
+import type { AuditEntry, AuditOutcome } from "../model/audit.ts";
 import type { Page, PageQuery } from "./store.ts";
 
 export interface AuditRecords {
@@ -11,9 +11,23 @@ export interface AuditRecords {
   pruneAudit(rule: AuditRule): Promise<number>;
 }
 
-export interface AuditQuery extends PageQuery {
+export interface AuditQuery extends PageQuery, AuditFilter {
   /** default all teams */
   teamId?: string;
+}
+
+/** What entries have in common; a member that is not set selects all. */
+export interface AuditFilter {
+  /** one of these actions */
+  actions?: readonly string[];
+  keyId?: string;
+  target?: string;
+  /** "failed": anything but done */
+  outcome?: AuditOutcome | "failed";
+  /** from this time on */
+  from?: number;
+  /** up to this time */
+  to?: number;
 }
 
 export interface AuditRule {

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { AuditEntry } from "../../../src/core/model/audit.ts";
+import type { AuditQuery } from "../../../src/core/ports/audit-records.ts";
 import type { Store } from "../../../src/core/ports/store.ts";
 import { freshStore, noon, type StoreHost } from "./host.ts";
 
@@ -50,6 +51,50 @@ export function auditSuite(host: () => StoreHost): void {
       const store = await freshStore(host());
       await store.addAudit([{ ...entry(0), target: "/a\0b\ud800" }]);
       expect((await listed(store))[0]?.target).toMatch(/^\/a.+b.+$/);
+    });
+
+    test("entries are selected by actions, key, target, outcome and time, in pages and all together", async () => {
+      const store = await freshStore(host());
+      const of = (number: number, more: Partial<AuditEntry>): AuditEntry => ({ ...entry(number), ...more });
+      const all = [
+        of(0, { action: "sandbox.create", keyId: "key_1", target: "demo" }),
+        of(1, { action: "sandbox.delete", keyId: "key_2", target: "demo", outcome: "forbidden" }),
+        of(2, { action: "sandbox.delete", keyId: "key_1", target: "other" }),
+        of(3, { action: "sandbox-like.create", keyId: "key_1", target: "demo", outcome: "limit" }),
+        of(4, { action: "key.delete", keyId: "key_2", target: "key_1" }),
+      ];
+      await store.addAudit([
+        ...all,
+        { ...entry(9, "team_2"), action: "sandbox.create", keyId: "key_1", target: "demo" },
+      ]);
+      const found = async (query: Partial<AuditQuery>, limit = 1) => {
+        const numbers: number[] = [];
+        for (let cursor: string | undefined; ; ) {
+          const page = { order: "asc" as const, limit, teamId: "team_1", ...query, ...(cursor && { cursor }) };
+          const { items, next } = await store.listAudit(page);
+          numbers.push(...items.map(({ id }) => all.findIndex((each) => each.id === id)));
+          if (next === undefined) return numbers;
+          cursor = next;
+        }
+      };
+      expect(await found({ actions: ["sandbox.delete"] })).toEqual([1, 2]);
+      expect(await found({ actions: ["sandbox.create", "sandbox.delete"] })).toEqual([0, 1, 2]);
+      expect(await found({ actions: ["key.delete", "sandbox.delete"], order: "desc" }, 2)).toEqual([4, 2, 1]);
+      expect(await found({ actions: ["sandbox"] })).toEqual([]);
+      expect(await found({ keyId: "key_2" })).toEqual([1, 4]);
+      expect(await found({ target: "demo", order: "desc" })).toEqual([3, 1, 0]);
+      expect(await found({ outcome: "done" })).toEqual([0, 2, 4]);
+      expect(await found({ outcome: "failed" })).toEqual([1, 3]);
+      expect(await found({ outcome: "limit" })).toEqual([3]);
+      expect(await found({ from: noon + 1, to: noon + 1 })).toEqual([2, 3]);
+      expect(await found({ actions: ["sandbox.create"], keyId: "key_1", target: "demo", outcome: "done" })).toEqual([
+        0,
+      ]);
+      expect((await store.listAudit({ order: "asc", limit: 9, target: "demo" })).items).toHaveLength(4);
+      // A cursor belongs to one selection.
+      const { next } = await store.listAudit({ order: "asc", limit: 1, teamId: "team_1", target: "demo" });
+      const other = { order: "asc" as const, limit: 1, teamId: "team_1", ...(next && { cursor: next }) };
+      await expect(store.listAudit(other)).rejects.toThrow("another sort or filter");
     });
 
     test("entries that are too old or too many go, the oldest first and some at a time", async () => {

@@ -8,7 +8,8 @@ type Call = (id: string, sent?: Sent) => Promise<Received>;
 /** returns the secret of a key of another team, whose id it puts among the things */
 export async function teamsAndKeys(api: DocumentClient, call: Call, things: Record<string, string>): Promise<string> {
   expect((await call("getCaller")).json).toEqual({
-    ...{ teamId: "team_default", projectId: "prj_default", readOnly: false, admin: true },
+    ...{ teamId: "team_default", team: "default", projectId: "prj_default", project: "default" },
+    ...{ key: { id: expect.stringMatching(/^key_/), name: "first" }, readOnly: false, admin: true },
   });
   const team = (await call("createTeam", { body: { slug: "second" } })).json;
   expect((await api.send("createTeam", { body: { slug: "second" } })).status).toBe(409);

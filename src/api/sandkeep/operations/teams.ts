@@ -29,10 +29,25 @@ export function teamOperations({ core }: Dialect) {
       about: "project",
       answer: answers(
         "The caller",
-        z.object({ teamId: z.string(), projectId: z.string(), readOnly: z.boolean(), admin: z.boolean() }),
+        z.object({
+          teamId: z.string(),
+          team: z.string().meta({ description: "The team's slug" }),
+          projectId: z.string(),
+          project: z.string().meta({ description: "The project's name" }),
+          key: z
+            .object({ id: z.string(), name: z.string() })
+            .nullable()
+            .meta({ description: "The caller's key, which may be an admin key of another team" }),
+          readOnly: z.boolean(),
+          admin: z.boolean(),
+        }),
       ),
-      async run({ owner: { teamId, projectId, scope, admin = false } }) {
-        return { teamId, projectId, readOnly: scope?.readOnly ?? false, admin };
+      async run({ owner }) {
+        const { teamId, projectId, scope, admin = false } = owner;
+        const key = core.access.keyOf(owner) ?? null;
+        const { slug: team } = await core.access.team(owner);
+        const { name: project } = await core.access.project(owner, undefined, projectId);
+        return { teamId, team, projectId, project, key, readOnly: scope?.readOnly ?? false, admin };
       },
     }),
     operation({

@@ -44,29 +44,45 @@ export interface TimeList {
   time: "at" | "created_at" | "started_at";
   /** the field whose value selects rows, and its value; undefined selects all */
   owner: { teamId: string | undefined } | { sessionId: string } | { webhookId: string };
+  filter?: TimeFilter;
+}
+
+/** Which rows of the owner are listed. */
+export interface TimeFilter {
+  conditions: readonly RawBuilder<boolean>[];
+  /** one of these holds too, and each has an index; only as many rows as the page has are read of each */
+  oneOf?: readonly RawBuilder<boolean>[];
+  /** what tells it from other filters */
+  of: ListIdentity;
 }
 
 /** rows in the order of a time, then of their ids; the caller names the table and the type of its rows together */
 export function pageByTime<R extends { id: string }, T>(
   db: Database,
-  { of, time, owner }: TimeList,
+  { of, time, owner, filter = { conditions: [], of: {} } }: TimeList,
   query: PageQuery,
   toValue: (row: R) => T,
 ): Promise<Page<T>> {
-  const selected = Object.entries(owner).filter(([, value]) => value !== undefined);
-  const conditions = selected.map(([field, value]) => sql<boolean>`${sql.ref(snakeCase(field))} = ${value}`);
+  const owned = Object.entries(owner).filter(([, value]) => value !== undefined);
+  const conditions = owned.map(([field, value]) => sql<boolean>`${sql.ref(snakeCase(field))} = ${value}`);
   const order = sql.raw(query.order);
   return readPage<R, T>(
     {
       query,
       sort: { column: time, type: "number" },
-      list: { of, ...owner },
+      list: { of, ...owner, ...filter.of },
       read: async (position, limit) => {
         const from = position ? [behind(position, query.order, time, "id")] : [];
-        const { rows } = await sql<R>`
-          select * from ${sql.table(of)} where ${sql.join([sql`1 = 1`, ...conditions, ...from], sql` and `)}
-          order by ${sql.ref(time)} ${order}, id ${order} limit ${limit}`.execute(db);
-        return rows;
+        const cut = sql`order by ${sql.ref(time)} ${order}, id ${order} limit ${limit}`;
+        const selected = (more: readonly RawBuilder<boolean>[]) => {
+          const all = [sql`1 = 1`, ...conditions, ...filter.conditions, ...more, ...from];
+          return sql<R>`select * from ${sql.table(of)} where ${sql.join(all, sql` and `)} ${cut}`;
+        };
+        const parts = filter.oneOf?.map((condition) => sql`select * from (${selected([condition])}) as part`);
+        const whole = parts
+          ? sql<R>`select * from (${sql.join(parts, sql` union all `)}) as parts ${cut}`
+          : selected([]);
+        return (await whole.execute(db)).rows;
       },
     },
     toValue,
