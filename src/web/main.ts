@@ -4,35 +4,29 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { startLive } from "./data/live.ts";
 import { html } from "./html.ts";
-import { Question } from "./parts/dialog.ts";
 import { Frame } from "./parts/frame.ts";
 import { Lazy } from "./parts/lazy.ts";
-import { enter, otherLink, signIn, visitor } from "./session.ts";
+import { root } from "./place.ts";
+import { enter, noStanding, otherLink, visitor } from "./session.ts";
 
+const OtherLink = Lazy(async () => (await import("./parts/other-link.ts")).OtherLink, true);
 const SignIn = Lazy(async () => (await import("./pages/sign-in.ts")).SignIn);
 
 function App() {
   const who = visitor.value;
   const isIn = who !== undefined && who !== "unknown";
-  const name = isIn ? `${who.team}.${who.key}` : "";
-  useEffect(() => (name === "" ? undefined : startLive(name)), [name]);
+  // Tabs of the same key that are about the same project share a stream.
+  const name = isIn ? `${who.team}.${who.key}.${root}` : "";
+  const isHere = noStanding.value === "";
+  useEffect(() => {
+    if (name === "") return;
+    const left = new AbortController();
+    void import("./data/standing.ts").then(({ readStanding }) => readStanding(left.signal));
+    return () => left.abort();
+  }, [name]);
+  useEffect(() => (name === "" || !isHere ? undefined : startLive(name)), [name, isHere]);
   if (who === "unknown") return html`<p class="waiting" role="status">Connecting …</p>`;
-  return isIn ? html`<${Frame} /><${OtherLink} />` : html`<${SignIn} />`;
-}
-
-/** asks before a link, which anybody may have sent, replaces the session of this browser */
-function OtherLink() {
-  if (!otherLink.value) return null;
-  const { once, text } = otherLink.value;
-  const close = () => {
-    otherLink.value = undefined;
-  };
-  const replace = async () => {
-    await signIn({ once, replace: true });
-    // What this page has read belongs to the session before.
-    if (visitor.value !== undefined) location.reload();
-  };
-  return html`<${Question} title="Replace your session?" text=${text} verb="Sign in with the link" act=${() => void replace()} close=${close} />`;
+  return isIn ? html`<${Frame} />${otherLink.value && html`<${OtherLink} />`}` : html`<${SignIn} />`;
 }
 
 const place = document.getElementById("app");

@@ -1,15 +1,17 @@
 /** The address of the page: which view it names, and its parameters. Filters and tabs are in it, so links keep them. */
 
 import { computed, signal } from "@preact/signals";
+import { isHere, root } from "./place.ts";
 
 const address = signal(new URL(location.href));
 addEventListener("popstate", () => {
+  if (!isHere(location.pathname)) location.reload();
   address.value = new URL(location.href);
 });
 
-/** parts of the path below /ui/, decoded */
+/** parts of the path below that of the project, decoded */
 export const parts = computed(() => {
-  const [, , ...names] = address.value.pathname.split("/");
+  const names = address.value.pathname.slice(root.length).split("/");
   return names.filter((name) => name !== "").map(decoded);
 });
 
@@ -18,6 +20,10 @@ export function parameter(name: string): string {
 }
 
 export function go(path: string): void {
+  if (!isHere(path)) {
+    location.assign(path);
+    return;
+  }
   history.pushState(null, "", path);
   address.value = new URL(location.href);
 }
@@ -44,7 +50,7 @@ export function follow(event: MouseEvent): void {
 }
 
 export function pathOf(...names: string[]): string {
-  return `/ui/${names.map(encodeURIComponent).join("/")}`;
+  return root + names.map(encodeURIComponent).join("/");
 }
 
 function decoded(name: string): string {

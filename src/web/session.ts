@@ -5,18 +5,34 @@
 
 import { signal } from "@preact/signals";
 import { ApiError, SandkeepClient } from "../client/client.ts";
+import type { Output } from "../client/types.ts";
+import { place as here } from "./place.ts";
 import { visible } from "./text.ts";
 
 export interface Visitor {
   team: string;
   key: string;
   admin: boolean;
+  /** whether the key may only read */
+  readOnly: boolean;
+}
+
+/** The place of the visitor on this page, and the others to choose from. */
+export interface Standing extends Output<"getCaller"> {
+  /** that the key may act for */
+  teams: Output<"listTeams">["teams"];
+  /** of the team of this page that the key may use */
+  projects: Output<"listProjects">["projects"];
 }
 
 const place = "sandkeep.binding";
 
 /** "unknown" until the daemon has answered; undefined when signed out */
 export const visitor = signal<Visitor | "unknown" | undefined>("unknown");
+/** undefined until the daemon has answered */
+export const standing = signal<Standing | undefined>(undefined);
+/** why the key may not see the project of this page */
+export const noStanding = signal("");
 /** a link of another key than the one that this browser is signed in with; undone until somebody agrees */
 export const otherLink = signal<{ once: string; text: string } | undefined>(undefined);
 /** why the last attempt to sign in failed */
@@ -29,6 +45,12 @@ export function isAdmin(): boolean {
   return who !== undefined && who !== "unknown" && who.admin;
 }
 
+/** why a key may change nothing; undefined for one that may */
+export function whyReadOnly(): string | undefined {
+  const who = visitor.value;
+  return who !== undefined && who !== "unknown" && who.readOnly ? "Your key may only read" : undefined;
+}
+
 export function binding(): string {
   return localStorage.getItem(place) ?? "";
 }
@@ -37,6 +59,7 @@ export const client = new SandkeepClient({
   url: location.origin,
   headers: () => ({ "x-sandkeep-session": binding() }),
   fetch: reach,
+  ...(here && { scope: here }),
 });
 
 /** signs in with the one-time code of the address, or continues the session of an earlier visit */

@@ -13,7 +13,7 @@ export async function expectChoosableColumns(browser: Browser, daemon: TestDaemo
   const { page, complaints } = await signedIn(browser, daemon, { viewport: { width: 1440, height: 800 } });
   await page.goto(`${daemon.url}/ui/sandboxes`);
   await page.getByRole("row").filter({ hasText: "broad" }).waitFor();
-  const all = "Sandbox, Image, Ends in, CPU, Memory, Net in / out, Refused, Last command, Made over, Age";
+  const all = "Sandbox, Image, Ends in, CPU 10 min, Memory, Net in / out, Refused, Last command, Made over, Age";
   await expectHeads(page, all);
 
   // A key opens the menu at its first box, space changes it, and single keys do nothing to the list meanwhile.
@@ -36,11 +36,11 @@ export async function expectChoosableColumns(browser: Browser, daemon: TestDaemo
   await page.setViewportSize({ width: 800, height: 800 });
   await expectHeads(page, "Sandbox, Refused, Last command, Age");
   await page.getByRole("button", { name: "Columns" }).click();
-  for (const name of ["Image", "CPU", "Memory", "Net in / out"]) {
+  for (const name of ["Image", "CPU 10 min", "Memory", "Net in / out"]) {
     await page.getByRole("checkbox", { name, exact: true }).check();
   }
   await page.getByRole("heading", { name: "Sandboxes" }).press("Escape");
-  await expectHeads(page, "Sandbox, Image, CPU, Memory, Net in / out, Refused, Last command, Age");
+  await expectHeads(page, "Sandbox, Image, CPU 10 min, Memory, Net in / out, Refused, Last command, Age");
   const { name, table, region, document } = await page.evaluate(widths);
   expect(name).toBeGreaterThan(150);
   expect(table).toBeGreaterThan(region);

@@ -18,7 +18,7 @@ export interface Column {
 export const columns: readonly Column[] = [
   { id: "image", title: "Image", least: 80, sort: "image" },
   { id: "ends", title: "Ends in", least: 124, sort: "ends" },
-  { id: "cpu", title: "CPU", least: 120 },
+  { id: "cpu", title: "CPU 10 min", least: 120 },
   { id: "memory", title: "Memory", least: 124, sort: "size" },
   { id: "net", title: "Net in / out", least: 148, sort: "net", isNumber: true },
   { id: "refused", title: "Refused", least: 64, sort: "refused", isNumber: true },

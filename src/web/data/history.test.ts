@@ -17,7 +17,7 @@ function answerTo(path: string, limit: number): object {
 }
 
 beforeAll(() => {
-  vi.stubGlobal("location", { origin: "http://127.0.0.1:7700", href: "http://127.0.0.1:7700/ui/" });
+  vi.stubGlobal("location", { origin: "http://127.0.0.1:7700", href: "http://127.0.0.1:7700/ui/", pathname: "/ui/" });
   vi.stubGlobal("localStorage", { getItem: () => null });
   vi.stubGlobal("fetch", async (request: Request) => {
     const { pathname, searchParams } = new URL(request.url);

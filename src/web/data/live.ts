@@ -4,9 +4,10 @@
  */
 
 import { batch, computed, type Signal, signal } from "@preact/signals";
+import { ApiError } from "../../client/client.ts";
 import type { Output } from "../../client/types.ts";
 import { away, client } from "../session.ts";
-import { type Change, followEvents } from "./stream.ts";
+import type { Change } from "./stream.ts";
 
 export type { Change } from "./stream.ts";
 export type Sandbox = Output<"getSandbox">;
@@ -78,14 +79,18 @@ async function followed(who: string, signal: AbortSignal): Promise<void> {
     try {
       // The cursor comes first: what changes while the list is read is then in the stream.
       const { events, next } = await client.call("readEvents", { signal });
+      const stream = import("./stream.ts");
       changes.value = events.toReversed().slice(0, mostChanges);
       await readAll(signal);
+      const { followEvents } = await stream;
+      if (signal.aborted) return;
       const stop = followEvents(who, next, (event) => arrived(event, signal));
       signal.addEventListener("abort", stop, { once: true });
       return;
-    } catch {
+    } catch (error) {
       if (signal.aborted) return;
-      away.value ??= Date.now();
+      const isAnswer = error instanceof ApiError && error.status > 0 && error.status < 500;
+      if (!isAnswer) away.value ??= Date.now();
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }

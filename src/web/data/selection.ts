@@ -2,6 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { parameter } from "../router.ts";
+import { trafficOf } from "./activity.ts";
 import { everything, known, type Sandbox } from "./live.ts";
 import { filterOf } from "./query.ts";
 import { refusals } from "./refusals.ts";
@@ -23,7 +24,7 @@ const sorts = {
   ends: (a: Sandbox, b: Sandbox) => (a.session.expiresAt ?? Infinity) - (b.session.expiresAt ?? Infinity),
   size: (a: Sandbox, b: Sandbox) => b.memory - a.memory,
   refused: (a: Sandbox, b: Sandbox) => (refusals.value.get(b.name) ?? 0) - (refusals.value.get(a.name) ?? 0),
-  net: (a: Sandbox, b: Sandbox) => b.totals.bytesIn - a.totals.bytesIn,
+  net: (a: Sandbox, b: Sandbox) => trafficOf(b).bytesIn - trafficOf(a).bytesIn,
 };
 
 /** what the address asks for, and whether it is turned round; "-name" for the latter */

@@ -4,11 +4,14 @@ import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now } from "../data/live.ts";
+import { doing, underWay } from "../data/under-way.ts";
 import { html } from "../html.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { act } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Question } from "../parts/dialog.ts";
 import { Rows } from "../parts/rows.ts";
+import { Doing } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { date, memory, size, span, visible } from "../text.ts";
@@ -44,20 +47,24 @@ export function DrivesPage() {
     while (taken.has(`${name}-${number}`)) number++;
     return `${name}-${number}`;
   };
-  const fork = ({ name }: Drive) =>
-    act(`Cannot copy ${name}`, () =>
-      client.call("forkDrive", { params: { drive: name }, body: { name: copyOf(name) } }),
+  const fork = ({ id, name }: Drive) =>
+    doing(id, "copying", () =>
+      act(`Cannot copy ${name}`, () =>
+        client.call("forkDrive", { params: { drive: name }, body: { name: copyOf(name) } }),
+      ),
     );
-  const remove = ({ name }: Drive) =>
-    act(`Cannot delete ${name}`, () => client.call("deleteDrive", { params: { drive: name } }));
+  const remove = ({ id, name }: Drive) =>
+    doing(id, "deleting", () =>
+      act(`Cannot delete ${name}`, () => client.call("deleteDrive", { params: { drive: name } })),
+    );
   const row = (each: Drive) => html`<tr data-row>
-    <th scope="row" class="mono">${visible(each.name)}</th>
+    <th scope="row" class="mono">${visible(each.name)} <${Doing} id=${each.id} /></th>
     <td class="c-image">${each.sandbox === null ? "—" : html`<a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a>`}</td>
     <td class="num">${limitWords(each.maxSize)}</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="c-acts"><div class="acts">
-      <button type="button" class="small" onClick=${() => void fork(each)}>Copy</button>
-      <button type="button" class="small danger" onClick=${() => setAsking(each)}>Delete…</button>
+      <${ActButton} kind="small" isOff=${underWay.value.has(each.id)} act=${() => fork(each)}>Copy<//>
+      <${ActButton} kind="small danger" isOff=${underWay.value.has(each.id)} act=${() => setAsking(each)}>Delete…<//>
     </div></td>
   </tr>`;
   const drives = answer.value?.drives;
@@ -65,7 +72,7 @@ export function DrivesPage() {
     <form class="run" onSubmit=${create}>
       <label for="drive-name">New drive</label>
       <input id="drive-name" name="name" required placeholder="name" pattern="[A-Za-z0-9][A-Za-z0-9._\\-]{0,127}" />
-      <button type="submit">Create</button>
+      <${ActButton}>Create<//>
     </form>
     <${Unanswered} answer=${answer} />
     ${drives?.length === 0 && html`<p class="empty">There is no drive. A drive keeps files apart from sandboxes, which mount it.</p>`}

@@ -4,12 +4,15 @@ import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { everything, now } from "../data/live.ts";
+import { doing, underWay } from "../data/under-way.ts";
 import { html } from "../html.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { act, copy } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Question } from "../parts/dialog.ts";
 import { NewSandbox } from "../parts/new-sandbox.ts";
 import { Rows } from "../parts/rows.ts";
+import { Doing } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { date, span, visible } from "../text.ts";
@@ -31,11 +34,13 @@ export function ImagesPage() {
   const uses = Map.groupBy(everything.value, ({ image }) => image ?? "");
   const close = () => setAsking(undefined);
   const remove = async (name: string) => {
-    await act(`Cannot delete ${name}`, () => client.call("deleteImage", { query: { name } }));
+    await doing(name, "deleting", () =>
+      act(`Cannot delete ${name}`, () => client.call("deleteImage", { query: { name } })),
+    );
     answer.reread();
   };
   const row = (each: Image) => html`<tr data-row>
-    <th scope="row"><button type="button" class="plain" title="Copy the name" onClick=${() => void copy(each.name)}>${visible(each.name)}</button></th>
+    <th scope="row"><button type="button" class="plain" title="Copy the name" onClick=${() => void copy(each.name)}>${visible(each.name)}</button> <${Doing} id=${each.name} /></th>
     <td class="c-image wide mono quiet">${each.digest ?? "—"}</td>
     <td>${each.own ? "team" : "host"}</td>
     <td class="num">${
@@ -45,8 +50,8 @@ export function ImagesPage() {
     }</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
     <td class="c-acts"><div class="acts">
-      <button type="button" class="small" onClick=${() => setAsking({ what: "new", name: each.name })}>New sandbox</button>
-      ${each.own && html`<button type="button" class="small danger wide" onClick=${() => setAsking({ what: "delete", name: each.name })}>Delete…</button>`}
+      <${ActButton} kind="small" act=${() => setAsking({ what: "new", name: each.name })}>New sandbox<//>
+      ${each.own && html`<${ActButton} kind="small danger wide" isOff=${underWay.value.has(each.name)} act=${() => setAsking({ what: "delete", name: each.name })}>Delete…<//>`}
     </div></td>
   </tr>`;
   const images = answer.value?.images;

@@ -4,14 +4,19 @@ import { useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now } from "../data/live.ts";
+import { doing, underWay } from "../data/under-way.ts";
 import { html } from "../html.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { act, copy } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Dialog, Question } from "../parts/dialog.ts";
 import { Bar } from "../parts/meters.ts";
 import { Rows } from "../parts/rows.ts";
-import { client } from "../session.ts";
+import { Doing } from "../parts/state.ts";
+import { client, standing } from "../session.ts";
 import { date, memory, span, visible } from "../text.ts";
+import { NewKey } from "./new-key.ts";
+import { limitsOf, QuotaFields } from "./quota-fields.ts";
 
 type Key = Output<"listKeys">["keys"][number];
 
@@ -21,7 +26,7 @@ const heads = [
   { title: "Last used", column: "c-age num" },
   { title: "Expires", column: "c-age num wide" },
   { title: "Age", column: "c-age num wide" },
-  { title: "Delete", column: "c-act" },
+  { title: "Actions", column: "c-acts", isUnseen: true },
 ];
 
 export function KeysPage() {
@@ -32,39 +37,37 @@ export function KeysPage() {
     ({ type }) => type.startsWith("session."),
   );
   const [secret, setSecret] = useState("");
-  const [asking, setAsking] = useState<Key | undefined>(undefined);
-  const create = async (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = event.target;
-    if (!(form instanceof HTMLFormElement)) return;
-    const fields = new FormData(form);
-    const body = { name: String(fields.get("name") ?? ""), readOnly: fields.get("readOnly") !== null };
-    const made = await act("Cannot create a key", () => client.call("createKey", { body }));
-    if (!made) return;
-    form.reset();
-    setSecret(made.secret);
+  const [asking, setAsking] = useState<{ what: "delete" | "quota"; key: Key } | "new" | undefined>(undefined);
+  const close = () => setAsking(undefined);
+  const made = (told: string) => {
+    setSecret(told);
     answer.reread();
   };
   const remove = async ({ id }: Key) => {
-    await act("Cannot delete the key", () => client.call("deleteKey", { params: { key: id } }));
+    await doing(id, "deleting", () =>
+      act("Cannot delete the key", () => client.call("deleteKey", { params: { key: id } })),
+    );
     answer.reread();
   };
   const row = (each: Key) => html`<tr data-row>
-    <th scope="row">${visible(each.name)} <span class="tag">…${visible(each.hint)}</span></th>
-    <td class="c-may">${mayWords(each)}</td>
+    <th scope="row">${visible(each.name)} <span class="tag">…${visible(each.hint)}</span> <${Doing} id=${each.id} /></th>
+    <td class="c-may" title=${mayWords(each)}>${mayWords(each)}</td>
     <td class="num">${each.lastUsedAt === null ? "never" : span(now.value - each.lastUsedAt)}</td>
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
     <td class="num wide" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</td>
-    <td><button type="button" class="small danger" onClick=${() => setAsking(each)}>Delete…</button></td>
+    <td class="c-acts"><div class="acts">
+      <${ActButton} kind="small" act=${() => setAsking({ what: "quota", key: each })}>Quota…<//>
+      <${ActButton} kind="small danger" isOff=${underWay.value.has(each.id)} act=${() => setAsking({ what: "delete", key: each })}>Delete…<//>
+    </div></td>
   </tr>`;
   const keys = answer.value?.keys;
   return html`<h1 class="unseen">Keys and quotas</h1>
     ${quota.value && html`<${Quota} quota=${quota.value} />`}
-    <form class="run" onSubmit=${create}>
-      <label for="key-name">New key</label><input id="key-name" name="name" required maxlength="128" placeholder="name" />
-      <label class="check"><input type="checkbox" name="readOnly" /> read only</label>
-      <button type="submit">Create</button>
-    </form>
+    ${
+      // A key with limits may not see the keys, and so not make one.
+      answer.problem === "" &&
+      html`<div class="ph"><b>Keys</b><${ActButton} kind="small gap" hotkey="n" act=${() => setAsking("new")}>New key… <kbd>n</kbd><//></div>`
+    }
     <${Unanswered} answer=${answer} />
     ${keys && html`<${Rows} label="Keys" heads=${heads} items=${keys} keyOf=${(each: Key) => each.id} row=${row} />`}
     ${
@@ -75,18 +78,48 @@ export function KeysPage() {
         <button type="button" onClick=${() => setSecret("")}>Close</button></div>
       <//>`
     }
+    ${asking === "new" && html`<${NewKey} made=${made} close=${close} />`}
+    ${asking !== undefined && asking !== "new" && asking.what === "quota" && html`<${KeyQuota} of=${asking.key} close=${close} />`}
     ${
-      asking &&
-      html`<${Question} title="Delete key" verb="Delete" text=${`Programs with the key “${visible(asking.name)}” are refused from now on.`}
-        close=${() => setAsking(undefined)} act=${() => void remove(asking)} />`
+      asking !== undefined &&
+      asking !== "new" &&
+      asking.what === "delete" &&
+      html`<${Question} title="Delete key" verb="Delete" text=${`Programs with the key “${visible(asking.key.name)}” are refused from now on.`}
+        close=${close} act=${() => void remove(asking.key)} />`
     }`;
+}
+
+/** what the sandboxes of a key may use, and use */
+function KeyQuota({ of: { id, name }, close }: { of: Key; close: () => void }) {
+  const answer = useAnswer(id, (signal) => client.call("getKeyQuota", { params: { key: id }, signal }));
+  const submitted = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (!(event.target instanceof HTMLFormElement)) return;
+    const body = limitsOf(new FormData(event.target));
+    close();
+    await doing(id, "changing", () =>
+      act(`Cannot change the quota of ${name}`, () => client.call("setKeyQuota", { params: { key: id }, body })),
+    );
+  };
+  return html`<${Dialog} title=${`Quota of ${visible(name)}`} close=${close}>
+    <${Unanswered} answer=${answer} />
+    ${
+      answer.value &&
+      html`<form class="fields" onSubmit=${submitted}>
+        <${QuotaFields} quota=${answer.value} />
+        <div class="acts"><button type="submit" class="primary">Save</button>
+        <button type="button" onClick=${close}>Cancel</button></div>
+      </form>`
+    }
+  <//>`;
 }
 
 function mayWords({ admin, readOnly, projectId, policyCeiling }: Key): string {
   if (admin) return "everything, for every team";
   const words = [readOnly ? "read" : "read and change"];
-  if (projectId !== null) words.push("one project");
-  if (policyCeiling !== null) words.push("limited network");
+  const project = standing.value?.projects.find(({ id }) => id === projectId);
+  if (projectId !== null) words.push(`project ${visible(project?.name ?? projectId)}`);
+  if (policyCeiling !== null) words.push(`network ${visible(policyCeiling)}`);
   return words.join(", ");
 }
 

@@ -8,6 +8,7 @@ import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
 import { refusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { extend } from "../parts/acts.ts";
 import { FirstSandbox } from "../parts/first-sandbox.ts";
 import { Icon } from "../parts/icon.ts";
@@ -32,9 +33,7 @@ export function OverviewPage() {
   const isEmpty = all.length === 0 && progress.value === "complete";
   return html`<div class="overview">
     <div class="head"><h1>Overview</h1>
-      <button type="button" class="primary gap" data-key="n" onClick=${() => setAsking(true)}>
-        <${Icon} name="plus" /> New sandbox <kbd>n</kbd>
-      </button></div>
+      <${ActButton} kind="primary gap" hotkey="n" act=${() => setAsking(true)}><${Icon} name="plus" /> New sandbox <kbd>n</kbd><//></div>
     <${Quota} /><${Host} />
     ${isEmpty ? html`<${FirstSandbox} />` : html`<div class="sections"><${Attention} all=${all} /><${Refused} /><${Latest} /><${Newest} all=${all} /></div>`}
     ${isAsking && html`<${NewSandbox} close=${close} />`}
@@ -123,7 +122,7 @@ function Attention({ all }: { all: readonly Sandbox[] }) {
   return html`<${Section} title="Failed today" count=${failed.length} to=${`${pathOf("sandboxes")}?q=state:failed,aborted`} none="No sandbox has failed in the last 24 hours.">
       ${failed.slice(0, mostRows).map(
         (each) => html`<li key=${each.name}>
-          <${StateMark} state=${each.state} /><a href=${`${pathOf("sandboxes", each.name)}?tab=commands`}>${visible(each.name)}</a>
+          <${StateMark} state=${each.state} name=${each.name} /><a href=${`${pathOf("sandboxes", each.name)}?tab=commands`}>${visible(each.name)}</a>
           <span class="why cut">${visible(each.session.endReason ?? each.state)}</span>
           <span class="num" title=${date(each.stateChangedAt)}>${span(now.value - each.stateChangedAt)} ago</span>
         </li>`,
@@ -132,9 +131,9 @@ function Attention({ all }: { all: readonly Sandbox[] }) {
     <${Section} title="Ending soon" count=${ending.length} none="No session ends within 15 minutes.">
       ${ending.slice(0, mostRows).map(
         (each) => html`<li key=${each.name}>
-          <${StateMark} state=${each.state} /><a href=${pathOf("sandboxes", each.name)}>${visible(each.name)}</a>
+          <${StateMark} state=${each.state} name=${each.name} /><a href=${pathOf("sandboxes", each.name)}>${visible(each.name)}</a>
           <span class="cut"><${Ends} value=${each} /></span>
-          <button type="button" class="small" onClick=${() => void extend(each.name, each.session.id, soon)}>15 min more</button>
+          <${ActButton} kind="small" act=${() => extend(each.name, each.session.id, soon)}>15 min more<//>
         </li>`,
       )}
     <//>`;
@@ -157,7 +156,7 @@ function Newest({ all }: { all: readonly Sandbox[] }) {
   return html`<${Section} title="Newest sandboxes" count=${all.length} to=${pathOf("sandboxes")} none="">
     ${all.slice(0, mostRows).map(
       (each) => html`<li key=${each.name}>
-        <${StateMark} state=${each.state} /><a href=${pathOf("sandboxes", each.name)}>${visible(each.name)}</a>
+        <${StateMark} state=${each.state} name=${each.name} /><a href=${pathOf("sandboxes", each.name)}>${visible(each.name)}</a>
         <span class="cut quiet">${visible(each.image ?? each.runtime ?? "default image")}</span>
         <span class="num" title=${date(each.createdAt)}>${span(now.value - each.createdAt)}</span>
       </li>`,

@@ -3,30 +3,33 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { activityOf, look, watchActivity } from "../data/activity.ts";
+import { activityOf, look, trafficOf, watchActivity } from "../data/activity.ts";
 import { isPhone, shownColumns } from "../data/column-choice.ts";
 import { type ColumnId, leastWidth } from "../data/columns.ts";
 import { everything, now, progress, type Sandbox, sandbox } from "../data/live.ts";
+import { sparkOf, sparkSlots } from "../data/processor-samples.ts";
 import { tagsOf } from "../data/query.ts";
 import { refusals } from "../data/refusals.ts";
 import { chosen, cursor, found, neighbour, type SortKey, selected, sortOf, toggle } from "../data/selection.ts";
 import { addView, removeView, views } from "../data/views.ts";
 import { html } from "../html.ts";
-import { fork, remove, stop } from "../parts/acts.ts";
-import { Question } from "../parts/dialog.ts";
+import { ActButton } from "../parts/act-button.ts";
+import { fork, stop } from "../parts/acts.ts";
 import { Exit } from "../parts/exit.ts";
 import { Icon } from "../parts/icon.ts";
 import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
 import { Bar, Spark } from "../parts/meters.ts";
-import { NewSandbox } from "../parts/new-sandbox.ts";
 import { type Head, Rows } from "../parts/rows.ts";
 import { StateMark } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
-import { commandLine, counted, date, memory, size, span, visible } from "../text.ts";
+import { whyReadOnly } from "../session.ts";
+import { commandLine, date, memory, size, span, visible } from "../text.ts";
 
+const BulkBar = Lazy(async () => (await import("./bulk-bar.ts")).BulkBar, true);
 const ColumnsMenu = Lazy(async () => (await import("../parts/columns-menu.ts")).ColumnsMenu);
 const FirstSandbox = Lazy(async () => (await import("../parts/first-sandbox.ts")).FirstSandbox);
+const NewSandbox = Lazy(async () => (await import("../parts/new-sandbox.ts")).NewSandbox, true);
 const SandboxView = Lazy(async () => (await import("../sandbox/sandbox-view.ts")).SandboxView);
 
 export function SandboxesPage({ name }: { name?: string }) {
@@ -37,12 +40,14 @@ export function SandboxesPage({ name }: { name?: string }) {
 const held = signal<readonly Sandbox[] | undefined>(undefined);
 
 function List() {
-  const [asking, setAsking] = useState<"delete" | "new" | undefined>(undefined);
+  const [isAsking, setAsking] = useState(false);
   const query = parameter("q");
   const isEmpty = everything.value.length === 0 && progress.value === "complete";
   const shown = held.value ?? found.value;
-  useEffect(watchActivity, []);
-  const close = () => setAsking(undefined);
+  // People type as soon as they have asked for it.
+  useEffect(NewSandbox.prepare, []);
+  useEffect(() => watchActivity(() => sortOf(parameter("sort")).key === "net"), []);
+  const close = () => setAsking(false);
   const move = (step: number) => () => {
     cursor.value = neighbour(cursor.value, step) ?? "";
   };
@@ -58,14 +63,13 @@ function List() {
     x: atCursor(toggle),
     Enter: atCursor((name) => go(pathOf("sandboxes", name))),
     t: atCursor((name) => go(`${pathOf("sandboxes", name)}?tab=terminal`)),
-    s: () => forEach(stop),
-    f: atCursor((name) => void fork(name)),
+    ...(whyReadOnly() === undefined && { s: () => forEach(stop), f: atCursor((name) => void fork(name)) }),
     Escape: () => {
       chosen.value = new Set();
     },
   });
   return html`<h1 class="unseen">Sandboxes</h1>
-    <${Views} query=${query} create=${() => setAsking("new")} />
+    <${Views} query=${query} create=${() => setAsking(true)} />
     <div class="query">
       <${Icon} name="search" />
       <input
@@ -92,27 +96,8 @@ function List() {
             none=${progress.value === "complete" ? "No sandbox matches the filter." : undefined}
           />`
     }
-    ${
-      selected.value.length > 0 &&
-      html`<div class="bulk" role="toolbar" aria-label="Selected sandboxes">
-        <b>${selected.value.length} selected</b>
-        <button type="button" onClick=${() => forEach(stop)}>Stop, keep files <kbd>s</kbd></button>
-        <button type="button" onClick=${() => forEach((name) => fork(name, { stays: true }))}><${Icon} name="fork" /> Fork</button>
-        <button type="button" class="danger" onClick=${() => setAsking("delete")}>Delete…</button>
-        <button type="button" onClick=${() => {
-          chosen.value = new Set();
-        }}>Clear <kbd>esc</kbd></button>
-      </div>`
-    }
-    ${asking === "new" && html`<${NewSandbox} close=${close} />`}
-    ${
-      asking === "delete" &&
-      html`<${Question}
-        title="Delete sandboxes" verb=${`Delete ${selected.value.length}`} close=${close}
-        text=${`${counted(selected.value.length, "sandbox loses its", "sandboxes lose their")} files and snapshots: ${selected.value.map(visible).join(", ")}`}
-        act=${() => forEach(remove)}
-      />`
-    }`;
+    ${selected.value.length > 0 && html`<${BulkBar} />`}
+    ${isAsking && html`<${NewSandbox} close=${close} />`}`;
 }
 
 function Views({ query, create }: { query: string; create: () => void }) {
@@ -128,9 +113,7 @@ function Views({ query, create }: { query: string; create: () => void }) {
     )}</nav>
     <button type="button" popovertarget="columns" data-key="c"><${Icon} name="columns" /> <span>Columns</span> <kbd>c</kbd></button>
     <div id="columns" popover="auto" role="dialog" aria-label="Columns"><${ColumnsMenu} /></div>
-    <button type="button" class="primary" data-key="n" onClick=${create}>
-      <${Icon} name="plus" /> <span>New sandbox</span> <kbd>n</kbd>
-    </button>
+    <${ActButton} kind="primary" hotkey="n" act=${create}><${Icon} name="plus" /> <span>New sandbox</span> <kbd>n</kbd><//>
   </div>`;
 }
 
@@ -186,7 +169,7 @@ function Row({ name }: { name: string }) {
       <input type="checkbox" aria-label=${`Select ${name_}`} checked=${isChosen} onChange=${() => toggle(name)} />
     </td>
     <th scope="row" class="c-name">
-      <${StateMark} state=${state} />
+      <${StateMark} state=${state} name=${name} />
       <a href=${pathOf("sandboxes", name)}>${name_}</a>
       ${tagsOf(value.tags).map((tag) => html`<span class="tag">${visible(tag)}</span>`)}
     </th>
@@ -203,7 +186,7 @@ const cells: Record<ColumnId, ComponentType<{ value: Sandbox }>> = {
   ends: ({ value }) => html`<td class="c-ends"><${Ends} value=${value} /></td>`,
   cpu: Cpu,
   memory: Memory,
-  net: ({ value: { totals } }) => html`<td class="c-net num">${size(totals.bytesIn)} / ${size(totals.bytesOut)}</td>`,
+  net: Net,
   refused: ({ value: { name } }) => html`<td class="c-refused num"><${Refused} name=${name} /></td>`,
   command: ({ value: { name } }) => html`<td class="c-command"><${LastCommand} name=${name} /></td>`,
   made: ({ value: { madeBy } }) => html`<td class="c-made quiet">${visible(madeBy.wire ?? "")}</td>`,
@@ -215,7 +198,12 @@ function Cpu({ value: { name, state, vcpus } }: { value: Sandbox }) {
   const { load = null, samples = [] } = activityOf(name) ?? {};
   if (load === null || state !== "running") return html`<td class="c-cpu"></td>`;
   return html`<td class="c-cpu" title=${`${load.processors.toFixed(2)} of ${vcpus} vCPU`}>
-    <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${samples} most=${vcpus} /></span></td>`;
+    <span class="cell2"><span>${load.processors.toFixed(1)}</span><${Spark} values=${sparkOf(samples, now.value)} most=${vcpus} slots=${sparkSlots} /></span></td>`;
+}
+
+function Net({ value }: { value: Sandbox }) {
+  const { bytesIn, bytesOut } = trafficOf(value);
+  return html`<td class="c-net num">${size(bytesIn)} / ${size(bytesOut)}</td>`;
 }
 
 function Memory({ value: { name, state, memory: limit } }: { value: Sandbox }) {

@@ -5,11 +5,14 @@ import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { now, reread } from "../data/live.ts";
 import { type Placed, placed } from "../data/snapshot-tree.ts";
+import { doing, underWay } from "../data/under-way.ts";
 import { html } from "../html.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { act, copy, say } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Question } from "../parts/dialog.ts";
 import { Rows } from "../parts/rows.ts";
+import { Doing } from "../parts/state.ts";
 import { go, pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { date, size, span, visible } from "../text.ts";
@@ -56,7 +59,9 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
     go(pathOf("sandboxes", made.name));
   };
   const remove = async ({ id }: Snapshot) => {
-    await act("Cannot delete the snapshot", () => client.call("deleteSnapshot", { params: { snapshot: id } }));
+    await doing(id, "deleting", () =>
+      act("Cannot delete the snapshot", () => client.call("deleteSnapshot", { params: { snapshot: id } })),
+    );
     answer.reread();
   };
   const restore = async (about: Snapshot) => {
@@ -70,7 +75,7 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
     <th scope="row" class="tree">
       <${Branch} ...${where} />
       <button type="button" class="plain" title="Copy the id" onClick=${() => void copy(each.id)}>${visible(each.name ?? each.id)}</button>
-      ${each.id === current && html`<span class="tag">next session starts here</span>`}
+      <${Doing} id=${each.id} />${each.id === current && html`<span class="tag">next session starts here</span>`}
     </th>
     <td class="c-image"><a href=${pathOf("sandboxes", each.sandbox)}>${visible(each.sandbox)}</a></td>
     <td class="c-made wide quiet">${each.method}</td>
@@ -79,9 +84,9 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
     <td class="num wide">${each.expiresAt === null ? "never" : span(each.expiresAt - now.value)}</td>
     <td class="c-acts"><div class="acts">
       <button type="button" class="small wide" onClick=${() => setAsking({ what: "diff", about: each })}>Diff</button>
-      <button type="button" class="small" onClick=${() => void create(each)}>New sandbox</button>
-      ${current !== undefined && each.id !== current && html`<button type="button" class="small wide" onClick=${() => setAsking({ what: "restore", about: each })}>Go back…</button>`}
-      <button type="button" class="small danger wide" onClick=${() => setAsking({ what: "delete", about: each })}>Delete…</button>
+      <${ActButton} kind="small" act=${() => create(each)}>New sandbox<//>
+      ${current !== undefined && each.id !== current && html`<${ActButton} kind="small wide" act=${() => setAsking({ what: "restore", about: each })}>Go back…<//>`}
+      <${ActButton} kind="small danger wide" isOff=${underWay.value.has(each.id)} act=${() => setAsking({ what: "delete", about: each })}>Delete…<//>
     </div></td>
   </tr>`;
   const snapshots = answer.value?.snapshots;

@@ -1,6 +1,7 @@
 /** The line at the bottom: what runs, what the host has left, and the keys of this page. */
 
-import { capacity } from "../data/capacity.ts";
+import { useEffect } from "preact/hooks";
+import { capacity, watchCapacity } from "../data/capacity.ts";
 import { running } from "../data/live.ts";
 import { html } from "../html.ts";
 import { size } from "../text.ts";
@@ -23,6 +24,7 @@ const hints = {
 };
 
 export function Foot({ isSandbox }: { isSandbox: boolean }) {
+  useEffect(watchCapacity, []);
   return html`<footer class="foot">
     <span>${running.value} running</span>
     <${Host} />

@@ -1,37 +1,31 @@
 /** What surrounds every page: the bar at the top, the rail of pages, notices, and the foot. */
 
-import { signal } from "@preact/signals";
-import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
-import { watchCapacity } from "../data/capacity.ts";
 import { names, now } from "../data/live.ts";
 import { refusals, watchRefusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
 import { type Page, pages } from "../pages/pages.ts";
 import { follow, parts, pathOf } from "../router.ts";
-import { away, isAdmin, signOut } from "../session.ts";
+import { away, isAdmin, noStanding, signOut } from "../session.ts";
 import { span, visible } from "../text.ts";
 import { notice, pending } from "./acts.ts";
-import { Dialog } from "./dialog.ts";
-import { Foot } from "./foot.ts";
 import { Icon } from "./icon.ts";
 import { helpOpen, listenForKeys } from "./keys.ts";
 import { Lazy } from "./lazy.ts";
 import { moreOpen, paletteOpen } from "./open-parts.ts";
 
-const palette = signal<ComponentType | undefined>(undefined);
+const Palette = Lazy(async () => (await import("./palette.ts")).Palette, true);
+const Foot = Lazy(async () => (await import("./foot.ts")).Foot, true);
+const PlaceSwitch = Lazy(async () => (await import("./place-switch.ts")).PlaceSwitch, true);
+const Whose = Lazy(async () => (await import("./place-switch.ts")).Whose, true);
+const More = Lazy(async () => (await import("./more.ts")).More, true);
 const Help = Lazy(async () => (await import("./help.ts")).Help);
 
 export function Frame() {
   useLayoutEffect(listenForKeys, []);
   // People type as soon as they have opened it, so it loads before.
-  useEffect(() => {
-    void import("./palette.ts").then(({ Palette }) => {
-      palette.value = Palette;
-    });
-  }, []);
+  useEffect(Palette.prepare, []);
   useEffect(watchRefusals, []);
-  useEffect(watchCapacity, []);
   const [page = "overview", thing] = parts.value;
   const found = pages.find(({ path }) => path === page);
   const title = found?.title ?? "Not found";
@@ -40,8 +34,8 @@ export function Frame() {
   }, [thing, title]);
   return html`<div class="app" onClick=${follow}>
     <header class="top">
-      <a class="brand" href="/ui/" aria-label="Sandkeep, first page"><${Logo} /><span>Sandkeep</span></a>
-      <nav class="crumbs" aria-label="Place">
+      <a class="brand" href=${pathOf()} aria-label="Sandkeep, first page"><${Logo} /><span>Sandkeep</span></a>
+      <nav class="crumbs" aria-label="Place"><${PlaceSwitch} />
         ${
           thing === undefined
             ? html`<b>${title}</b>`
@@ -50,12 +44,13 @@ export function Frame() {
       </nav>
       <button type="button" class="omni" onClick=${openPalette}><${Icon} name="search" /> Go to, or do… <kbd>Ctrl K</kbd></button>
       <${Live} />
+      <${Whose} />
       <button type="button" class="who" onClick=${() => void signOut()}>Sign out</button>
     </header>
     <nav class="rail" aria-label="Pages">${visiblePages().map((each) => html`<${RailLink} each=${each} page=${page} />`)}</nav>
     <main class="main" tabindex="-1">
       <${Notice} />
-      ${found ? html`<${found.view} name=${thing} />` : html`<h1 class="unseen">Not found</h1><p class="empty">There is no such page. <a href=${pathOf("sandboxes")}>All sandboxes</a></p>`}
+      ${noStanding.value !== "" ? html`<${NoPlace} />` : found ? html`<${found.view} name=${thing} />` : html`<h1 class="unseen">Not found</h1><p class="empty">There is no such page. <a href=${pathOf("sandboxes")}>All sandboxes</a></p>`}
     </main>
     <${Foot} isSandbox=${thing !== undefined} />
     <nav class="bottom" aria-label="Main pages">
@@ -63,17 +58,23 @@ export function Frame() {
       <button type="button" onClick=${openPalette}><${Icon} name="search" />Find</button>
       <button type="button" onClick=${openMore}><${Icon} name="more" />More</button>
     </nav>
-    ${paletteOpen.value && palette.value && html`<${palette.value} />`}
+    ${paletteOpen.value && html`<${Palette} />`}
     ${helpOpen.value && html`<${Help} />`}
     ${moreOpen.value && html`<${More} page=${page} />`}
   </div>`;
 }
 
-function visiblePages(): Page[] {
+/** in place of a page of a project that the key may not see, or that does not exist */
+function NoPlace() {
+  return html`<h1 class="unseen">Not here</h1>
+    <p class="empty" role="alert"><span class="problem">${noStanding.value}</span> <a href="/ui/">Go to your own project</a></p>`;
+}
+
+export function visiblePages(): Page[] {
   return pages.filter(({ isForAdmins }) => !isForAdmins || isAdmin());
 }
 
-function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Page; page: string }) {
+export function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Page; page: string }) {
   return html`<a href=${pathOf(path)} class=${startsGroup ? "group" : undefined} aria-current=${path === page ? "page" : undefined}>
     <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}${
       path === "egress" &&
@@ -91,19 +92,6 @@ function openPalette() {
 
 function openMore() {
   moreOpen.value = true;
-}
-
-/** the pages that have no place in a phone's bar */
-function More({ page }: { page: string }) {
-  const close = () => {
-    moreOpen.value = false;
-  };
-  return html`<${Dialog} title="More" close=${close}>
-    <nav class="more" aria-label="More pages" onClick=${close}>
-      ${visiblePages().map((each) => !each.isMain && html`<${RailLink} each=${each} page=${page} />`)}
-      <button type="button" onClick=${() => void signOut()}>Sign out</button>
-    </nav>
-  <//>`;
 }
 
 function Live() {

@@ -4,22 +4,34 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../html.ts";
 
-export function Lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
+type LazyView<P> = ComponentType<P> & {
+  /** loads it now, so that it shows at once later */
+  prepare: () => void;
+};
+
+/** `isQuiet`: nothing is in its place until it has loaded */
+export function Lazy<P extends object>(load: () => Promise<ComponentType<P>>, isQuiet = false): LazyView<P> {
   let loaded: ComponentType<P> | undefined;
-  return function LazyView(props: P) {
+  const prepared = async () => {
+    loaded = await load();
+    return loaded;
+  };
+  // A module that does not load says so when its view is shown.
+  const prepare = () => void prepared().catch(() => undefined);
+  return Object.assign(View, { prepare });
+
+  function View(props: P) {
     const [view, setView] = useState<{ component: ComponentType<P> } | undefined>(loaded && { component: loaded });
     const [failed, setFailed] = useState(false);
     useEffect(() => {
       if (view) return;
-      load().then(
-        (component) => {
-          loaded = component;
-          setView({ component });
-        },
+      prepared().then(
+        (component) => setView({ component }),
         () => setFailed(true),
       );
     }, []);
     if (failed) return html`<p class="empty" role="alert">This page did not load. Load the dashboard again.</p>`;
-    return view ? html`<${view.component} ...${props} />` : html`<p class="waiting" role="status">Loading …</p>`;
-  };
+    if (view) return html`<${view.component} ...${props} />`;
+    return isQuiet ? null : html`<p class="waiting" role="status">Loading …</p>`;
+  }
 }

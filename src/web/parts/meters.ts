@@ -9,13 +9,23 @@ export function Bar({ part, isLow = false }: { part: number; isLow?: boolean }) 
   </svg>`;
 }
 
+interface SparkProps {
+  /** oldest first; the newest is at the right */
+  values: readonly number[];
+  most: number;
+  /** how many values fill the width; default as many as there are */
+  slots?: number;
+}
+
 /** a small line over time without words; the number beside it says the same */
-export function Spark({ values, most }: { values: readonly number[]; most: number }) {
-  const step = 72 / Math.max(1, values.length - 1);
+export function Spark({ values, most, slots = values.length }: SparkProps) {
+  const step = 72 / Math.max(1, slots - 1);
+  const begin = 72 - step * Math.max(0, values.length - 1);
   const points = values.map(
-    (value, at) => `${(at * step).toFixed(1)},${(15 - Math.min(1, value / Math.max(most, 1e-9)) * 14).toFixed(1)}`,
+    (value, at) =>
+      `${(begin + at * step).toFixed(1)},${(15 - Math.min(1, value / Math.max(most, 1e-9)) * 14).toFixed(1)}`,
   );
   return html`<svg class="spark" viewBox="0 0 72 16" aria-hidden="true">
-    ${values.length > 1 && html`<polygon points=${`0,16 ${points.join(" ")} 72,16`} /><polyline points=${points.join(" ")} />`}
+    ${values.length > 1 && html`<polygon points=${`${begin.toFixed(1)},16 ${points.join(" ")} 72,16`} /><polyline points=${points.join(" ")} />`}
   </svg>`;
 }

@@ -9,7 +9,7 @@ import { selected } from "../data/selection.ts";
 import { html } from "../html.ts";
 import { pages } from "../pages/pages.ts";
 import { go, parts, pathOf, setParameters } from "../router.ts";
-import { client, isAdmin } from "../session.ts";
+import { client, isAdmin, whyReadOnly } from "../session.ts";
 import { visible } from "../text.ts";
 import { act, extend, fork, resume, snapshot, stop } from "./acts.ts";
 import { Dialog } from "./dialog.ts";
@@ -66,7 +66,8 @@ export function Palette() {
 
 function choicesFor(text: string): Choice[] {
   const here = hereOf();
-  if (text.startsWith(">")) return here === undefined ? [] : [runIn(here, text.slice(1).trim())];
+  if (text.startsWith(">"))
+    return here === undefined || whyReadOnly() !== undefined ? [] : [runIn(here, text.slice(1).trim())];
   const wanted = text.toLowerCase().trim();
   const isWanted = ({ label }: { label: string }) => label.toLowerCase().includes(wanted);
   const actions = actionsOn(here === undefined ? selected.value : [here]);
@@ -92,7 +93,7 @@ function hereOf(): string | undefined {
 }
 
 function actionsOn(targets: readonly string[]): Choice[] {
-  if (targets.length === 0) return [];
+  if (targets.length === 0 || whyReadOnly() !== undefined) return [];
   const [only] = targets;
   const what = targets.length === 1 ? (only ?? "") : `${targets.length} sandboxes`;
   const each = (work: (name: string) => unknown) => () => {

@@ -1,6 +1,7 @@
 /** The state of a session as shape, colour and word: none of them stands alone. */
 
 import type { Sandbox } from "../data/live.ts";
+import { underWay } from "../data/under-way.ts";
 import { html } from "../html.ts";
 
 type State = Sandbox["state"];
@@ -25,14 +26,23 @@ const shapes: Record<string, string> = {
   fail: "M2.6 1.4L6 4.8l3.4-3.4 1.2 1.2L7.2 6l3.4 3.4-1.2 1.2L6 7.2l-3.4 3.4-1.2-1.2L4.8 6 1.4 2.6z",
 };
 
-/** the shape, with its word for readers of the screen */
-export function StateMark({ state }: { state: State }) {
-  const kind = kinds[state];
-  return html`<svg class=${`mark ${kind}`} viewBox="0 0 12 12" role="img" aria-label=${state}>
+/** the shape, with its word for readers of the screen; what this page does to the sandbox comes before its state */
+export function StateMark({ state, name = "" }: { state: State; name?: string }) {
+  const what = underWay.value.get(name);
+  const kind = what === undefined ? kinds[state] : "busy";
+  return html`<svg class=${`mark ${kind}`} viewBox="0 0 12 12" role="img" aria-label=${what ?? state}>
     <path fill-rule="evenodd" d=${shapes[kind]} />
   </svg>`;
 }
 
-export function StateWord({ state }: { state: State }) {
-  return html`<span class=${`word ${kinds[state]}`}>${state}</span>`;
+export function StateWord({ state, name = "" }: { state: State; name?: string }) {
+  const what = underWay.value.get(name);
+  return html`<span class=${`word ${what === undefined ? kinds[state] : "busy"}`}>${what ?? state}</span>`;
+}
+
+/** what this page does to another thing than a sandbox, and the daemon has not answered yet */
+export function Doing({ id }: { id: string }) {
+  const what = underWay.value.get(id);
+  if (what === undefined) return null;
+  return html`<svg class="mark busy" viewBox="0 0 12 12" role="img" aria-label=${what}><path fill-rule="evenodd" d=${shapes.busy} /></svg>`;
 }

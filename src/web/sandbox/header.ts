@@ -5,6 +5,7 @@ import type { Sandbox } from "../data/live.ts";
 import { tagsOf } from "../data/query.ts";
 import { html } from "../html.ts";
 import { Ends } from "../pages/sandboxes.ts";
+import { ActButton } from "../parts/act-button.ts";
 import { copy, extend, fork, pause, remove, resume, snapshot, stop } from "../parts/acts.ts";
 import { Dialog, Question } from "../parts/dialog.ts";
 import { Icon, type IconName } from "../parts/icon.ts";
@@ -66,16 +67,21 @@ export function Header({ value }: { value: Sandbox }) {
   const mounts = Object.entries(value.mounts);
   return html`<header class="about">
     <div class="title">
-      <h1><${StateMark} state=${state} /> ${visible(name)}</h1>
-      <${StateWord} state=${state} />
+      <h1><${StateMark} state=${state} name=${name} /> ${visible(name)}</h1>
+      <${StateWord} state=${state} name=${name} />
       ${tagsOf(value.tags).map((tag) => html`<span class="token">${visible(tag)}</span>`)}
       <div class="acts">
         ${acts
           .filter(({ isRare }) => !isRare)
           .map(
-            ({ words, key, icon, run, isOptional }) => html`<button
-              type="button" class=${isOptional ? "opt" : undefined} data-key=${key} onClick=${() => void run()}
-            >${icon && html`<${Icon} name=${icon} />`} ${words} ${key && html`<kbd>${key}</kbd>`}</button>`,
+            ({
+              words,
+              key,
+              icon,
+              run,
+              isOptional,
+            }) => html`<${ActButton} kind=${isOptional ? "opt" : undefined} hotkey=${key} act=${run}
+            >${icon && html`<${Icon} name=${icon} />`} ${words} ${key && html`<kbd>${key}</kbd>`}<//>`,
           )}
         <button type="button" aria-label="All actions" data-key="." onClick=${() => setAsking("menu")}><${Icon} name="more" /></button>
       </div>
@@ -124,8 +130,8 @@ function Menu({ acts, close }: { acts: Act[]; close: () => void }) {
   };
   return html`<${Dialog} title="Actions" close=${close}>
     <div class="menu">${acts.map(
-      (each) => html`<button type="button" class=${each.isDanger ? "danger" : undefined} onClick=${choose(each.run)}>
-          ${each.words} ${each.key && html`<kbd>${each.key}</kbd>`}</button>
+      (each) => html`<${ActButton} kind=${each.isDanger ? "danger" : undefined} act=${choose(each.run)}>
+          ${each.words} ${each.key && html`<kbd>${each.key}</kbd>`}<//>
         <${Cli} line=${each.cli} />`,
     )}</div>
   <//>`;

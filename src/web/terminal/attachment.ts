@@ -3,6 +3,7 @@
  * where it was; the daemon has the rest in the command's journal. What is typed meanwhile is sent once it is connected.
  */
 
+import { place } from "../place.ts";
 import { binding } from "../session.ts";
 
 export interface TerminalEvents {
@@ -57,6 +58,7 @@ export class Attachment {
 
   #connect(): void {
     const address = new URL(`${this.#path}?from=${this.#got}`, location.href);
+    if (place) address.searchParams.set("team", place.team);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(address, ["sandkeep", `sandkeep.session.${binding()}`]);
     socket.binaryType = "arraybuffer";

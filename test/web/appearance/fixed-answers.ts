@@ -10,6 +10,16 @@ const { id: session } = crawler.session;
 const gibibyte = 2 ** 30;
 
 export const fixedAnswers: Answers = {
+  getCaller: () => ({
+    ...{ teamId: "team_default", team: "default", projectId: "prj_default", project: "default" },
+    ...{ key: { id: "key_1", name: "ci" }, readOnly: false, admin: true },
+  }),
+  listTeams: () => ({ teams: [{ id: "team_default", slug: "default", createdAt: 0 }] }),
+  listProjects: () => ({
+    projects: ["default", "nightly"].map((name) => ({
+      ...{ id: `prj_${name}`, name, teamId: "team_default", createdAt: 0 },
+    })),
+  }),
   listSandboxes: () => ({ sandboxes, next: null }),
   getSandbox: () => crawler,
   listActivity: (tick) => ({ activity: activityAt(tick) }),

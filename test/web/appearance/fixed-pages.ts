@@ -91,7 +91,7 @@ export class FixedPages {
     }
     if (pathname === "/ui/session" && !this.#isSignedIn) return route.fulfill({ status: 401, json: {} });
     if (pathname === "/ui/session") {
-      return route.fulfill({ json: { binding, team: "team_default", key: "key_1", admin: true } });
+      return route.fulfill({ json: { binding, team: "team_default", key: "key_1", admin: true, readOnly: false } });
     }
     if (pathname === "/ui/examples") return route.fulfill({ json: { examples: [] } });
     if (pathname.startsWith("/ui/")) return route.fulfill({ headers: pageHeaders, body: pageText(files.version()) });

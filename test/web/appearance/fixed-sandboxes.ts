@@ -75,7 +75,7 @@ function rowOf(line: string, at: number): Row {
     endedAt: isFailed || state === "stopped" ? noon - 9 * minute : null,
     endCause: isFailed ? "out-of-memory" : null,
     endReason: isFailed ? "killed: out of memory at 4 GiB" : null,
-    use: null,
+    use: isFailed || state === "stopped" ? { durationMs: 0, cpuMs: 0, bytesIn: 0, bytesOut: 0 } : null,
   };
   const sandbox: Sandbox = {
     ...common,
@@ -119,12 +119,21 @@ export function commandOf(sessionId: string, at: number, words: string, exitCode
   };
 }
 
-/** what they do after so many ticks of the pictures' clock */
+/** what they do after so many ticks of the pictures' clock, and did in the last minutes */
 export function activityAt(tick: number): Activity[] {
   return rows.map(({ sandbox, command, memory }, at) => ({
     sandbox: sandbox.name,
+    session: sandbox.session.id,
     command,
     load: memory === undefined ? null : { processors: wave(tick + at, 2), memory, processes: 7 },
+    traffic: sandbox.session.use ? null : { bytesIn: at * 1_100_000, bytesOut: at * 7000 },
+    samples:
+      memory === undefined
+        ? null
+        : [...Array(9 + 7 * at).keys()].map((before) => ({
+            at: noon - (9 + 7 * at - before) * 10_000,
+            processors: wave(before / 4 + at, 2),
+          })),
   }));
 }
 
