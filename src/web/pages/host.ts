@@ -2,6 +2,7 @@
 
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
+import { keepWrong } from "../data/diagnosis.ts";
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
 import { copy } from "../parts/acts.ts";
@@ -45,7 +46,11 @@ const words = { ok: "fine", warning: "limits", missing: "prevents" };
 const order = { missing: 0, warning: 1, ok: 2 };
 
 function Findings() {
-  const answer = useAnswer("doctor", (signal) => client.call("getDiagnosis", { signal }));
+  const answer = useAnswer("doctor", async (signal) => {
+    const diagnosis = await client.call("getDiagnosis", { signal });
+    keepWrong(diagnosis.findings);
+    return diagnosis;
+  });
   if (!answer.value) {
     return answer.problem === ""
       ? html`<p class="waiting" role="status">Examining the host …</p>`

@@ -1,9 +1,11 @@
 /** The first page: what runs and how much of it is allowed, what needs somebody, and what happened last. */
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
 import { busyProcessors, capacity } from "../data/capacity.ts";
+import { examine, wrong } from "../data/diagnosis.ts";
 import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
 import { refusals } from "../data/refusals.ts";
@@ -17,11 +19,17 @@ import { NewSandbox } from "../parts/new-sandbox.ts";
 import { StateMark } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
-import { clock, date, memory, size, span, visible } from "../text.ts";
+import { clock, commandLine, counted, date, memory, size, span, took, visible } from "../text.ts";
 import { sandboxOf } from "./events.ts";
+import { type RecentBoots, recentBoots } from "./recent-boots.ts";
 import { Ends } from "./sandboxes.ts";
 
+type Command = NonNullable<Output<"listActivity">["activity"][number]["command"]>;
+
 const mostRows = 8;
+const mostSessions = 300;
+/** ms between two reads of the newest sessions */
+const every = 15_000;
 /** a session that ends within this time is worth a look, in ms */
 const soon = 15 * 60_000;
 const day = 86_400_000;
@@ -61,15 +69,40 @@ function Quota() {
     (signal) => client.call("getQuota", { signal }),
     ({ type }) => type.startsWith("session."),
   );
+  const recent = useAnswer("boots", readBoots, undefined, Math.floor(now.value / every)).value;
   if (!value) return null;
   const { use, limits } = value;
   const amounts = [
-    limited("running", use.sandboxes, limits.sandboxes, String),
+    {
+      ...limited("running", use.sandboxes, limits.sandboxes, String),
+      ...(recent && { lately: lateOf(recent.running) }),
+    },
+    ...(recent ? [bootsOf(recent)] : []),
     limited("vCPUs", use.vcpus, limits.vcpus, String),
     limited("memory", use.memory, limits.memory, memory),
     limited("made in a minute", use.createsPerMinute, limits.createsPerMinute, String),
   ];
   return html`<${Amounts} amounts=${amounts} />`;
+}
+
+/** the newest sessions say what happened in the last hour, if there were not too many */
+async function readBoots(signal: AbortSignal): Promise<RecentBoots> {
+  const { sessions, next } = await client.call("listSessions", { query: { limit: mostSessions }, signal });
+  return recentBoots(sessions, next === null, Date.now());
+}
+
+function lateOf(values: readonly number[]): NonNullable<Amount["lately"]> {
+  return { values, most: Math.max(1, ...values) };
+}
+
+function bootsOf({ boots, p50 }: RecentBoots): Amount {
+  const sum = boots.reduce((total, count) => total + count, 0);
+  return {
+    title: boots.length < 60 ? `boots in ${counted(boots.length, "minute")}` : "boots in the last hour",
+    used: String(sum),
+    ...(p50 !== undefined && { more: `p50 ${took(p50)}` }),
+    lately: lateOf(boots),
+  };
 }
 
 /** what the whole host uses, with the programs of everybody, if this key may know it */
@@ -114,20 +147,23 @@ function Attention({ all }: { all: readonly Sandbox[] }) {
   const failed = all
     .filter(({ state, stateChangedAt }) => isFailed(state) && now.value - stateChangedAt < day)
     .toSorted((a, b) => b.stateChangedAt - a.stateChangedAt);
+  const shown = failed.slice(0, mostRows);
+  const sandbox = shown.map(({ name }) => name);
+  const { value } = useAnswer(sandbox.join(" "), async (signal) =>
+    sandbox.length === 0 ? [] : (await client.call("listActivity", { query: { sandbox }, signal })).activity,
+  );
   const ending = all
     .filter(
       ({ state, session }) => state === "running" && (session.expiresAt ?? Number.POSITIVE_INFINITY) - now.value < soon,
     )
     .toSorted((a, b) => (a.session.expiresAt ?? 0) - (b.session.expiresAt ?? 0));
   return html`<${Section} title="Failed today" count=${failed.length} to=${`${pathOf("sandboxes")}?q=state:failed,aborted`} none="No sandbox has failed in the last 24 hours.">
-      ${failed.slice(0, mostRows).map(
-        (each) => html`<li key=${each.name}>
-          <${StateMark} state=${each.state} name=${each.name} /><a href=${`${pathOf("sandboxes", each.name)}?tab=commands`}>${visible(each.name)}</a>
-          <span class="why cut">${visible(each.session.endReason ?? each.state)}</span>
-          <span class="num" title=${date(each.stateChangedAt)}>${span(now.value - each.stateChangedAt)} ago</span>
-        </li>`,
-      )}
+      ${shown.map((each) => {
+        const told = value?.find((one) => one.sandbox === each.name && one.session === each.session.id);
+        return html`<${Failure} key=${each.name} value=${each} command=${told?.command ?? undefined} />`;
+      })}
     <//>
+    <${HostFindings} />
     <${Section} title="Ending soon" count=${ending.length} none="No session ends within 15 minutes.">
       ${ending.slice(0, mostRows).map(
         (each) => html`<li key=${each.name}>
@@ -137,6 +173,40 @@ function Attention({ all }: { all: readonly Sandbox[] }) {
         </li>`,
       )}
     <//>`;
+}
+
+/** ms of its tape that a failed sandbox opens with, before and after the end of its session */
+const around = { before: 10 * 60_000, after: 30_000 };
+
+/** why it failed and what it ran last, with the way to its page at that moment */
+function Failure({ value, command }: { value: Sandbox; command: Command | undefined }) {
+  const { name, state, stateChangedAt, createdAt, session } = value;
+  const moment = new URLSearchParams({
+    tab: "commands",
+    ...(command && { command: command.id }),
+    from: String(Math.max(createdAt, stateChangedAt - around.before)),
+    to: String(stateChangedAt + around.after),
+  });
+  return html`<li>
+    <${StateMark} state=${state} name=${name} /><a href=${`${pathOf("sandboxes", name)}?${moment}`} title="Open it at that moment">${visible(name)}</a>
+    <span class="cut"><span class="why">${visible(session.endReason ?? state)}</span>${command && html` <span class="mono quiet">${commandLine(command.command, command.args)}</span>`}</span>
+    <span class="num" title=${date(stateChangedAt)}>${span(now.value - stateChangedAt)} ago</span>
+  </li>`;
+}
+
+/** what limits sandboxes on the host, for those who may know */
+function HostFindings() {
+  useEffect(() => void examine(), []);
+  const found = wrong.value ?? [];
+  if (found.length === 0) return null;
+  return html`<${Section} title="Doctor" count=${found.length} to=${pathOf("doctor")} none="">
+    ${found.slice(0, mostRows).map(
+      ({ name, state, detail }) => html`<li key=${name}>
+        <span class=${state === "missing" ? "fail" : "pause"}><${Icon} name="warning" /></span><a href=${pathOf("doctor")}>${visible(name)}</a>
+        <span class="cut quiet" title=${visible(detail)}>${visible(detail)}</span><span></span>
+      </li>`,
+    )}
+  <//>`;
 }
 
 /** sandboxes that wanted what their policies do not allow, most refused first */

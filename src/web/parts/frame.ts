@@ -19,6 +19,7 @@ const Foot = Lazy(async () => (await import("./foot.ts")).Foot, true);
 const PlaceSwitch = Lazy(async () => (await import("./place-switch.ts")).PlaceSwitch, true);
 const Whose = Lazy(async () => (await import("./place-switch.ts")).Whose, true);
 const More = Lazy(async () => (await import("./more.ts")).More, true);
+const RailCount = Lazy(async () => (await import("./rail-count.ts")).RailCount, true);
 const Help = Lazy(async () => (await import("./help.ts")).Help);
 
 export function Frame() {
@@ -76,7 +77,7 @@ export function visiblePages(): Page[] {
 
 export function RailLink({ each: { path, title, icon, startsGroup }, page }: { each: Page; page: string }) {
   return html`<a href=${pathOf(path)} class=${startsGroup ? "group" : undefined} aria-current=${path === page ? "page" : undefined}>
-    <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}${
+    <${Icon} name=${icon} /><span>${title}</span>${path === "sandboxes" && html`<em>${names.value.length}</em>`}<${RailCount} path=${path} />${
       path === "egress" &&
       refusals.value.size > 0 &&
       html`<em class="fail">${refusals.value.size}<span class="unseen">${

@@ -51,6 +51,8 @@ const shown = {
   snapshots: { place: "snapshots", width: 1024, height: 400, colorScheme: "light" },
   egress: { place: "egress", width: 1024, height: 400, colorScheme: "dark" },
   keys: { place: "keys", width: 1024, height: 400, colorScheme: "light" },
+  "new-key": { place: "keys", width: 1024, height: 640, colorScheme: "dark", keys: ["n"] },
+  selected: { place: "sandboxes", width: 1024, height: 480, colorScheme: "light", keys: ["j", "x", "j", "x"] },
   audit: { place: "audit", width: 1024, height: 400, colorScheme: "dark" },
   doctor: { place: "doctor", width: 1024, height: 400, colorScheme: "light" },
 } satisfies Record<string, Shown>;

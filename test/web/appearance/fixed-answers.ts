@@ -23,7 +23,7 @@ export const fixedAnswers: Answers = {
   listSandboxes: () => ({ sandboxes, next: null }),
   getSandbox: () => crawler,
   listActivity: (tick) => ({ activity: activityAt(tick) }),
-  readEvents: () => ({ events, next: "5" }),
+  readEvents: (_, query) => ({ events: query.has("after") ? [] : events, next: "5" }),
   listEgress: () => ({ events: refused, next: null }),
   getCapacity: (tick) => ({
     machines: { running: 7, paused: 1, hot: 2, warm: 1 },
@@ -117,7 +117,10 @@ export const fixedAnswers: Answers = {
     })),
     next: null,
   }),
-  listSessions: () => ({ sessions: [crawler.session], next: null }),
+  listSessions: (_, query) => ({
+    sessions: query.has("sandbox") ? [crawler.session] : sandboxes.map(quickly),
+    next: null,
+  }),
   listCommands: () => ({
     commands: commands.map(([line, exit], at) => commandOf(session, at, line, exit)),
     next: null,
@@ -143,6 +146,11 @@ export const fixedAnswers: Answers = {
     totals: { payload: { bytesIn: 0, bytesOut: 0 }, packets: { bytesIn: 0, bytesOut: 0 } },
   }),
 };
+
+/** its session, with the time that its boot took */
+function quickly({ session }: (typeof sandboxes)[number], at: number): (typeof sandboxes)[number]["session"] {
+  return { ...session, startedAt: session.createdAt + 4 + at };
+}
 
 /** what a command has printed, as a stream */
 export const fixedOutput: Line<"readOutput">[] = [
