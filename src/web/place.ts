@@ -11,16 +11,17 @@ const [, , begin, ...named] = location.pathname.split("/");
 
 /** undefined for those of the key */
 export const place = begin === "in" ? placeOf(named) : undefined;
-/** what every address of this page begins with */
-export const root = rootOf(place);
+/** what every address of this page begins with, as it is written there */
+export const root = place ? `/ui/in/${named.slice(0, 2).join("/")}/` : "/ui/";
 
 export interface Place {
   team: string;
   project: string;
 }
 
-export function rootOf(of: Place | undefined): string {
-  return of ? `/ui/in/${encodeURIComponent(of.team)}/${encodeURIComponent(of.project)}/` : "/ui/";
+/** what addresses of pages about another project begin with */
+export function rootOf({ team, project }: Place): string {
+  return `/ui/in/${encodeURIComponent(team)}/${encodeURIComponent(project)}/`;
 }
 
 /** whether a path of ours is about the same project as this page */
