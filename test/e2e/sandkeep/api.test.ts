@@ -67,9 +67,11 @@ describe("valid requests", () => {
     expect((await call("listSandboxes", { query: { tag: "suite=api" } })).json.sandboxes).toEqual([first.json]);
     expect((await call("countSandboxes", { query: { state: ["running", "paused"] } })).json).toEqual({ count: 1 });
     expect((await call("countSandboxes", { query: { image: "none" } })).json).toEqual({ count: 0 });
-    const { activity } = (await call("listActivity", { query: { sandbox: ["story", "nothing"] } })).json;
+    const query = { sandbox: ["story", "nothing"], lately: 60_000 };
+    const { activity } = (await call("listActivity", { query })).json;
     const load = { processors: expect.any(Number), memory: expect.any(Number), processes: expect.any(Number) };
-    expect(activity).toEqual([{ sandbox: "story", command: null, load }]);
+    const more = { session: expect.stringMatching(/^sbx_/), traffic: { bytesIn: 0, bytesOut: 0 } };
+    expect(activity).toEqual([{ sandbox: "story", command: null, load, samples: expect.any(Array), ...more }]);
   });
 
   test("pages of a list have a cursor, and a cursor of another list is refused", async () => {

@@ -9,7 +9,7 @@ type Call = (id: string, sent?: Sent) => Promise<Received>;
 export async function teamsAndKeys(api: DocumentClient, call: Call, things: Record<string, string>): Promise<string> {
   expect((await call("getCaller")).json).toEqual({
     ...{ teamId: "team_default", team: "default", projectId: "prj_default", project: "default" },
-    ...{ key: { id: expect.stringMatching(/^key_/), name: "first" }, readOnly: false, admin: true },
+    ...{ key: { id: expect.stringMatching(/^key_/), name: "preset" }, readOnly: false, admin: true },
   });
   const team = (await call("createTeam", { body: { slug: "second" } })).json;
   expect((await api.send("createTeam", { body: { slug: "second" } })).status).toBe(409);
