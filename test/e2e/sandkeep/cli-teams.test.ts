@@ -113,6 +113,23 @@ test("the audit lists who changed what, also what was refused", async () => {
   expect(stdout).toMatch(/drive\.\w+ +cache +done +sandkeep +key_/);
   const [last] = await cli.json(["audit", "--limit", "1", "--all-teams"]);
   expect(last).toMatchObject({ action: expect.any(String), wire: "sandkeep" });
+  const drives = await cli.json([
+    "audit",
+    "--action",
+    "drive",
+    "--target",
+    "cache",
+    "--since",
+    "1h",
+    "--outcome",
+    "done",
+  ]);
+  expect(drives.length).toBeGreaterThan(0);
+  for (const each of drives)
+    expect(each).toMatchObject({ action: expect.stringMatching(/^drive\./), target: "cache", outcome: "done" });
+  expect(await cli.json(["audit", "--key", drives[0].keyId, "--action", "key.delete", "--target", "none"])).toEqual([]);
+  expect((await cli.run(["audit", "--action", "driv"])).stderr).toContain('Cannot list actions on "driv"');
+  expect((await cli.run(["audit", "--outcome", "perhaps"])).stderr).toContain("outcome");
   expect((await cli.run(["audit", "demo"])).stderr).toMatch(/^sandkeep: Cannot list the audit: it takes no name/);
 });
 
