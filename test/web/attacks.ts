@@ -1,102 +1,159 @@
-/** Pages that attack the dashboard: one that a sandbox serves on its port, and one on another port of the same address. */
+/**
+ * What a page tries against the dashboard in the browser of a person who is signed in: to read, to change, to open the
+ * shell, to frame the dashboard, to hold its window, and to put cookies into its way.
+ */
 
-import { createServer } from "node:http";
 import type { Page } from "playwright-core";
-import { expect } from "vitest";
-import type { SandkeepClient } from "../../src/client/client.ts";
-import type { TestDaemon } from "../harness/daemon.ts";
 
-/** a server that a sandbox runs */
-const served = `require("http").createServer((_, r) => r.setHeader("content-type", "text/html").end("<p>attack</p>")).listen(3000)`;
-
-/** tries the attacks from both pages, in the tab of somebody who is signed in; "desk" is a sandbox */
-export async function expectAttacksFail(page: Page, daemon: TestDaemon, client: SandkeepClient): Promise<void> {
-  const before = await client.call("listSandboxes", {});
-  // On a slow host its time is over by now.
-  const { state } = await client.call("getSandbox", { params: { sandbox: "desk" } });
-  if (state !== "running") await client.call("resumeSandbox", { params: { sandbox: "desk" } });
-  const { url } = await client.call("openPort", { params: { sandbox: "desk", port: "3000" } });
-  const body = { command: "node", args: ["-e", served] };
-  await client.call("startCommand", { params: { sandbox: "desk" }, body });
-  const server = createServer((_, response) => response.setHeader("content-type", "text/html").end("<p>attack</p>"));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const neighbour = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`;
-  try {
-    for (const place of [neighbour, url ?? ""]) {
-      await expect
-        .poll(async () => {
-          await page.goto(place);
-          return page.getByText("attack").count();
-        })
-        .toBe(1);
-      const nothing = { read: "blocked", posted: "sent", framed: "blocked", socket: "refused", opened: "blocked" };
-      expect({ place, ...(await page.evaluate(attack, daemon.url)) }).toEqual({ place, ...nothing });
-    }
-  } finally {
-    server.close();
-  }
-  // What was posted has changed nothing, and the session is as it was.
-  expect((await client.call("listSandboxes", {})).sandboxes.length).toBe(before.sandboxes.length);
-  await page.goto(`${daemon.url}/ui/sandboxes`);
-  await page.getByRole("row").filter({ hasText: "desk" }).waitFor();
+interface Target {
+  /** origin of the dashboard */
+  home: string;
+  /** path of a terminal in which a shell runs */
+  terminal: string;
+  /** what the page of the dashboard adds to its requests, as if it had leaked: it must be of no use elsewhere */
+  binding: string;
+  /** cookies that the attacker would like the dashboard to use, as name=value */
+  cookies: readonly string[];
+  /** a domain of both hosts that they are set for, besides the attacker's own host; empty if there is none */
+  domain: string;
 }
 
-/** runs in the attacking page; `target` is the daemon's address */
-async function attack(target: string): Promise<Record<string, string>> {
-  const read = await fetch(`${target}/sandkeep/v1/sandboxes`, { credentials: "include" }).then(
-    ({ status }) => String(status),
-    () => "blocked",
-  );
-  // A browser sends this without asking the target first, and shows the page nothing of the answer.
-  const posted = await fetch(`${target}/sandkeep/v1/sandboxes`, {
-    method: "POST",
-    mode: "no-cors",
-    credentials: "include",
-    headers: { "content-type": "text/plain" },
-    body: JSON.stringify({ name: "pwned" }),
-  }).then(
-    () => "sent",
-    () => "blocked",
-  );
+/** What the attacking page itself sees. */
+interface Seen {
+  /** a read as it is, and one with the leaked value */
+  read: string[];
+  changed: string[];
+  script: string;
+  sockets: string[];
+  /** what it has of a window that it opened */
+  held: string;
+}
+
+/** What a browser sent to the daemon's API, and what the daemon answered. */
+interface Sent {
+  what: string;
+  cookie: string;
+  /** 0 without an answer */
+  status: number;
+}
+
+/** runs in the attacking page */
+export async function attack({ home, terminal, binding, cookies, domain }: Target): Promise<Seen> {
+  const api = `${home}/sandkeep/v1/sandboxes`;
+  const outcome = (request: Promise<Response>) =>
+    request.then(
+      ({ type, status }) => (type === "opaque" ? "sent" : String(status)),
+      () => "blocked",
+    );
+  const headers = { "x-sandkeep-session": binding };
+  const read = await Promise.all([
+    outcome(fetch(api, { credentials: "include" })),
+    outcome(fetch(api, { credentials: "include", headers })),
+  ]);
+  const body = JSON.stringify({ name: "pwned" });
+  // The browser sends the first without asking the target, and shows the page nothing of the answer.
+  const changed = await Promise.all([
+    outcome(fetch(api, { method: "POST", mode: "no-cors", credentials: "include", body })),
+    outcome(fetch(api, { method: "POST", credentials: "include", headers, body })),
+  ]);
   const form = document.createElement("form");
-  Object.assign(form, {
-    method: "post",
-    action: `${target}/sandkeep/v1/sandboxes`,
-    enctype: "text/plain",
-    target: "x",
-  });
-  const field = Object.assign(document.createElement("input"), { name: '{"name":"pwned","x":"', value: '"}' });
+  Object.assign(form, { method: "post", action: api, enctype: "text/plain", target: "x" });
+  form.append(Object.assign(document.createElement("input"), { name: '{"name":"pwned","tags":{"x":"', value: '"}}' }));
   const hidden = Object.assign(document.createElement("iframe"), { name: "x" });
-  form.append(field);
   document.body.append(hidden, form);
-  form.submit();
-  // Cookies reach every port of an address, so another port may set them, too.
-  const { port } = new URL(target);
-  for (const rest of ["/", "/sandkeep", "/; domain=localhost", "/sandkeep; domain=localhost"]) {
-    // biome-ignore lint/suspicious/noDocumentCookie: every page has this way, also where there is no other
-    document.cookie = `sandkeep_${port}=forged; path=${rest}`;
-  }
-  const frame = document.createElement("iframe");
-  frame.src = `${target}/ui/`;
-  document.body.append(frame);
-  await new Promise((resolve) => frame.addEventListener("load", resolve));
-  let framed = "blocked";
-  try {
-    framed = frame.contentDocument?.title ?? "blocked";
-  } catch {}
-  const path = "/sandkeep/v1/sandboxes/desk/commands/cmd_00000000000000000000000000000000/terminal";
-  const socket = new WebSocket(`${target.replace("http", "ws")}${path}`, ["sandkeep"]);
-  const answer = await new Promise<string>((resolve) => {
-    socket.onopen = () => resolve("open");
-    socket.onerror = () => resolve("refused");
+  // Its first load is that of nothing.
+  await new Promise((resolve) => {
+    hidden.addEventListener("load", resolve);
+    form.submit();
   });
-  const other = open(`${target}/ui/`);
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  let opened = "blocked";
-  try {
-    if (other && !other.closed) opened = other.document.title;
-  } catch {}
+  hidden.remove();
+
+  const script = await new Promise<string>((resolve) => {
+    const element = Object.assign(document.createElement("script"), { src: api });
+    element.addEventListener("load", () => resolve("ran"));
+    element.addEventListener("error", () => resolve("blocked"));
+    document.body.append(element);
+  });
+
+  const address = `${home.replace("http", "ws")}${terminal}`;
+  const sockets = [["sandkeep"], ["sandkeep", `sandkeep.session.${binding}`]].map(
+    (protocols) =>
+      new Promise<string>((resolve) => {
+        const socket = new WebSocket(address, protocols);
+        socket.addEventListener("open", () => {
+          socket.send(new TextEncoder().encode("touch /tmp/pwned\n"));
+          resolve("open");
+        });
+        socket.addEventListener("error", () => resolve("refused"));
+      }),
+  );
+
+  for (const cookie of cookies) {
+    for (const path of ["/", "/ui", "/ui/session", "/sandkeep"]) {
+      for (const where of domain === "" ? [""] : ["", `; domain=${domain}`]) {
+        // biome-ignore lint/suspicious/noDocumentCookie: every page has this way, also where there is no other
+        document.cookie = `${cookie}; path=${path}${where}`;
+      }
+    }
+  }
+
+  for (const name of ["iframe", "object"] as const) {
+    const frame = document.createElement(name);
+    const loaded = new Promise((resolve) => {
+      frame.addEventListener("load", resolve);
+      frame.addEventListener("error", resolve);
+    });
+    Object.assign(frame, { [name === "iframe" ? "src" : "data"]: `${home}/ui/` });
+    document.body.append(frame);
+    await loaded;
+  }
+
+  const other = open(`${home}/ui/`);
+  let held = "nothing";
+  // The window is lost when the other page arrives, if it is.
+  for (let tries = 0; tries < 20 && held === "nothing"; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    if (!other || other.closed) held = "lost";
+  }
+  if (held === "nothing" && other) {
+    try {
+      held = `its document: ${other.document.title}`;
+    } catch {
+      held = "only its window";
+    }
+  }
   other?.close();
-  return { read, posted, framed, socket: answer, opened };
+  return { read, changed, script, sockets: await Promise.all(sockets), held };
+}
+
+/** how many frames of a page show the dashboard */
+export async function dashboardsIn(page: Page): Promise<number> {
+  const counts = page
+    .frames()
+    .filter((frame) => frame !== page.mainFrame())
+    .map((frame) => frame.locator("#app").count());
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+}
+
+/** notes what a page sends to an address, also what the page itself learns nothing of */
+export async function watchSent(page: Page, address: string): Promise<() => Sent[]> {
+  const devtools = await page.context().newCDPSession(page);
+  const requests = new Map<string, Sent>();
+  const of = (id: string) => {
+    const known = requests.get(id) ?? { what: "", cookie: "", status: 0 };
+    requests.set(id, known);
+    return known;
+  };
+  devtools.on("Network.requestWillBeSent", ({ requestId, request: { method, url } }) => {
+    of(requestId).what = `${method} ${url}`;
+  });
+  devtools.on("Network.requestWillBeSentExtraInfo", ({ requestId, headers }) => {
+    const [, cookie = ""] = Object.entries(headers).find(([name]) => name.toLowerCase() === "cookie") ?? [];
+    of(requestId).cookie = cookie;
+  });
+  devtools.on("Network.responseReceivedExtraInfo", ({ requestId, statusCode }) => {
+    of(requestId).status = statusCode;
+  });
+  await devtools.send("Network.enable");
+  return () => [...requests.values()].filter(({ what }) => what.split(" ")[1]?.startsWith(address));
 }

@@ -8,13 +8,20 @@ import type { Undo } from "../harness/harness.ts";
 import { sandkeepCommand } from "../harness/package.ts";
 import { demand } from "../runner/needs.ts";
 
+/** a name with names below it, for daemons whose ports of sandboxes are below it; no page of the dashboard needs another */
+export const ownDomain = "sandkeep.test";
+const names = [
+  ...[ownDomain, `*.${ownDomain}`].map((name) => `MAP ${name} 127.0.0.1`),
+  ...["MAP * ~NOTFOUND", "EXCLUDE 127.0.0.1", "EXCLUDE *.localhost"],
+].join(", ");
+
 /** `flags` are further ones of Chromium */
 export async function startBrowser(undo: Undo, flags: readonly string[] = []): Promise<Browser> {
   demand("the command chromium");
   const browser = await chromium.launch({
     executablePath: "/usr/bin/chromium",
     // Tests run as root, and nothing of a browser may leave this machine.
-    args: ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost", ...flags],
+    args: ["--no-sandbox", `--host-resolver-rules=${names}`, ...flags],
   });
   undo.defer(() => browser.close());
   return browser;

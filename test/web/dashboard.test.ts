@@ -4,11 +4,9 @@ import { readFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import type { Browser, Page, WebSocketRoute } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { WebSocket } from "ws";
 import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
 import { looks, problemsOfPages } from "./accessibility.ts";
-import { expectAttacksFail } from "./attacks.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 import { expectChoosableColumns } from "./columns.ts";
 import { expectReadableOnPhone } from "./phone.ts";
@@ -369,40 +367,4 @@ test("a phone shows what happened and to what, every button, and the tab that is
 
 test("eight tabs share one stream, and keep their rows, session and shell while the daemon restarts", async () => {
   await expectSharedStream(browser, daemon(), client);
-});
-
-test("neither a page of a sandbox's port nor one of another port can use the session of a browser", async () => {
-  const { page } = await signedIn(browser, daemon());
-  const { url } = daemon();
-  const cookies = await page.context().cookies();
-  expect(cookies).toMatchObject([{ httpOnly: true, sameSite: "Strict" }]);
-  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
-  const binding = (await page.evaluate(() => localStorage.getItem("sandkeep.binding"))) ?? "";
-  const ask = async (method: string, headers: Record<string, string>) =>
-    (await fetch(`${url}/sandkeep/v1/sandboxes`, { method, headers, ...(method === "POST" && { body: "not json" }) }))
-      .status;
-  const session = { cookie, "x-sandkeep-session": binding };
-  expect(await ask("GET", session)).toBe(200);
-  // The cookie or the binding alone, a change without an origin, or from another one.
-  expect(await ask("GET", { cookie })).toBe(401);
-  expect(await ask("GET", { "x-sandkeep-session": binding })).toBe(401);
-  expect(await ask("POST", session)).toBe(403);
-  expect(await ask("POST", { ...session, origin: url.replace("127.0.0.1", "a.localhost") })).toBe(403);
-  expect(await ask("POST", { ...session, origin: url })).toBe(400);
-  const terminal = `${url.replace("http", "ws")}/sandkeep/v1/sandboxes/desk/commands/cmd_00000000000000000000000000000000/terminal`;
-  for (const [origin, status] of [
-    ["http://127.0.0.1:1", 403],
-    [url, 404],
-  ] as const) {
-    const socket = new WebSocket(terminal, ["sandkeep", `sandkeep.session.${binding}`], {
-      headers: { cookie, origin },
-    });
-    const answer = await new Promise((resolve) =>
-      socket.on("unexpected-response", (_, response) => resolve(response.statusCode)).on("error", () => undefined),
-    );
-    expect(answer).toBe(status);
-  }
-
-  await expectAttacksFail(page, daemon(), client);
-  await page.context().close();
 });
