@@ -9,6 +9,7 @@ import { daemonOfFile } from "../harness/daemon.ts";
 import { looks, problemsOfPages } from "./accessibility.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 import { expectChoosableColumns } from "./columns.ts";
+import { reach, use } from "./keyboard.ts";
 import { expectReadableOnPhone } from "./phone.ts";
 import { takePictures } from "./pictures.ts";
 import { expectSharedStream } from "./tabs.ts";
@@ -179,12 +180,10 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   // The refusal, and a policy that allows it, as a difference.
   await page.keyboard.press("6");
   await page.getByText("the policy is deny-all").first().waitFor();
-  await page.getByRole("button", { name: "Allow…" }).first().focus();
-  await page.keyboard.press("Enter");
+  await use(page, page.getByRole("button", { name: "Allow…" }).first());
   await page.getByText("+ refused.example.com").waitFor();
   await page.getByText("- deny-all").waitFor();
-  await page.getByRole("button", { name: "Apply to desk" }).focus();
-  await page.keyboard.press("Enter");
+  await use(page, page.getByRole("button", { name: "Apply to desk" }));
   await page.getByText("custom · 1 name").waitFor();
 
   // A command from the palette, whose hostile output stays text.
@@ -196,23 +195,37 @@ test("a person makes, uses, copies and deletes a sandbox with the keyboard alone
   await page.getByText("3 exit code").waitFor();
   await expectHarmless(page);
 
-  // A snapshot, a copy, back to the first one, and the end of the copy.
+  // A snapshot, a copy, what has changed in it, back to the first one, and the end of the copy.
   await page.keyboard.press("p");
   await page.getByText("Snapshot of desk made").waitFor();
   await page.keyboard.press("f");
   await page.getByRole("heading", { name: / desk$/ }).waitFor({ state: "detached" });
   const copy = decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1) ?? "");
   await page.getByRole("heading", { name: copy }).waitFor();
+  await page.keyboard.press("p");
+  await page.getByText(`Snapshot of ${copy} made`).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox").waitFor();
+  await page.keyboard.insertText(">echo new >/tmp/of-the-copy");
+  await page.keyboard.press("Enter");
+  await page.getByText("0 exit code").waitFor();
+  // Arrows move between the tabs once one of them has the focus.
+  await reach(page, page.getByRole("tab", { name: "Commands" }));
+  await reach(page, page.getByRole("tab", { name: "Snapshots" }), "ArrowRight");
+  await use(page, page.getByRole("button", { name: "Diff" }).first());
+  const difference = page.getByRole("region", { name: "Difference" });
+  await difference.getByText("/tmp/of-the-copy").waitFor();
+  await use(page, difference.getByRole("button", { name: "Close" }));
+  await difference.waitFor({ state: "detached" });
   await page.keyboard.press("]");
   await page.getByRole("heading", { name: / desk$/ }).waitFor();
   await page.keyboard.press("[");
   await page.getByRole("heading", { name: copy }).waitFor();
   const { session } = await client.call("getSandbox", { params: { sandbox: copy } });
   await page.keyboard.press(".");
-  await page.getByRole("dialog").getByRole("button", { name: "Delete…" }).focus();
-  await page.keyboard.press("Enter");
-  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).focus();
-  await page.keyboard.press("Enter");
+  await use(page, page.getByRole("dialog").getByRole("button", { name: "Delete…" }));
+  const question = page.getByRole("dialog", { name: `Delete ${copy}` });
+  await use(page, question.getByRole("button", { name: "Delete", exact: true }));
 
   // The list: rows by key, with one left.
   await page.getByText("1 of 1").waitFor();
