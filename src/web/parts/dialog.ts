@@ -12,12 +12,28 @@ interface DialogProps {
 
 export function Dialog({ title, children, close }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
-  // At once, so that the next key that somebody presses is for the dialog.
-  useLayoutEffect(() => element.current?.showModal(), []);
+  useLayoutEffect(() => {
+    const before = document.activeElement === document.body ? left : document.activeElement;
+    // At once, so that the next key that somebody presses is for the dialog.
+    element.current?.showModal();
+    return () => giveBack(before);
+  }, []);
   return html`<dialog ref=${element} aria-label=${title} onClose=${close}>
     <h2>${title}</h2>
     ${children}
   </dialog>`;
+}
+
+/** what had the focus before the dialog that closes now; the dialog that follows it takes this over */
+let left: Element | null = null;
+
+/** focuses what had the focus before a dialog, once the dialog is gone; a browser does so only if it closes the dialog itself */
+function giveBack(before: Element | null): void {
+  left = before;
+  queueMicrotask(() => {
+    left = null;
+    if (document.activeElement === document.body && before instanceof HTMLElement) before.focus();
+  });
 }
 
 interface QuestionProps {
