@@ -6,7 +6,7 @@
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import type { TestDaemon } from "../harness/daemon.ts";
-import { signedIn } from "./browser.ts";
+import { visitPlaces } from "./places.ts";
 
 interface AxeResults {
   violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
@@ -22,67 +22,29 @@ export const looks: readonly Look[] = [1440, 1024, 390].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme) => ({ width, colorScheme })),
 );
 
-/** the pages of a daemon with a sandbox "desk", by their address below /ui/ */
-export const places = [
-  "overview",
-  "sandboxes",
-  ...["terminal&beside=egress", "commands", "files", "ports", "snapshots", "egress", "usage", "events", "use"].map(
-    (tab) => `sandboxes/desk?tab=${tab}`,
-  ),
-  ...[
-    "snapshots",
-    "images",
-    "drives",
-    "egress",
-    "usage",
-    "keys",
-    "events",
-    "audit",
-    "doctor",
-    "nowhere",
-    "sandboxes/nothing",
-  ],
-];
-
-/** what keys open on the list, and its title */
-const dialogs = [
-  ["?", "Keys"],
-  ["Control+k", "Go to, or do"],
-  ["n", "New sandbox"],
-  ["c", "Columns"],
-] as const;
-
-/** what is wrong with any page or dialog; `looksOf` chooses how each is looked at, by its number */
-export async function problemsOfPages(
+/**
+ * what is wrong with any place, and what its page complains about, such as a violation of its content security policy, which
+ * is in force; `looksOf` chooses how each place is looked at, by its number
+ */
+export async function problemsOfPlaces(
   browser: Browser,
   daemon: TestDaemon,
+  newcomer: string,
   looksOf: (index: number) => readonly Look[],
 ): Promise<string[]> {
-  const { page, complaints } = await signedIn(browser, daemon, { bypassCSP: true, reducedMotion: "reduce" });
   const wrong: string[] = [];
-  for (const [index, place] of places.entries()) {
-    await page.goto(`${daemon.url}/ui/${place}`);
-    await page.locator("h1, .empty").first().waitFor({ state: "attached" });
-    await page.waitForFunction(() => document.querySelector(".waiting") === null);
-    wrong.push(...(await problemsOfPage(page, place, looksOf(index))));
-  }
-  for (const [index, [key, title]] of dialogs.entries()) {
-    await page.goto(`${daemon.url}/ui/sandboxes`);
-    await page.getByRole("heading", { name: "Sandboxes" }).waitFor({ state: "attached" });
-    await page.keyboard.press(key);
-    await page.getByRole("dialog", { name: title }).waitFor();
-    wrong.push(...(await problemsOfPage(page, title, looksOf(index))));
-  }
-  await page.context().close();
-  return [...wrong, ...complaints.filter((each) => !each.includes("/sandboxes/nothing"))];
+  const complaints = await visitPlaces(browser, daemon, newcomer, axe.source, async (page, { name, width }, index) => {
+    const chosen = looksOf(index).map((look) => ({ ...look, width: width ?? look.width }));
+    wrong.push(...(await problemsOfPage(page, name, chosen)));
+  });
+  return [...wrong, ...complaints];
 }
 
-/** what is wrong with the present page; it needs a context that ignores the content security policy */
+/** what is wrong with the present page, in which axe is already */
 async function problemsOfPage(page: Page, place: string, chosen: readonly Look[]): Promise<string[]> {
   const wrong: string[] = [];
-  await page.evaluate(axe.source);
   for (const { width, colorScheme } of chosen) {
-    await page.setViewportSize({ width, height: 800 });
+    if (page.viewportSize()?.width !== width) await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     // The elements are the same in both themes, and only their colours differ.
     const isOther = chosen.length > 1 && colorScheme === "dark";

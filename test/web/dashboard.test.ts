@@ -6,7 +6,6 @@ import type { Browser, Page, WebSocketRoute } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SandkeepClient } from "../../src/client/client.ts";
 import { daemonOfFile } from "../harness/daemon.ts";
-import { looks, problemsOfPages } from "./accessibility.ts";
 import { newPage, signedIn, signInLink, startBrowser } from "./browser.ts";
 import { expectChoosableColumns } from "./columns.ts";
 import { reach, use } from "./keyboard.ts";
@@ -367,11 +366,6 @@ test("files, ports, snapshots, egress, usage and events of a sandbox are shown a
 
 test("the pictures of the README are taken from these pages, and are small", async () => {
   for (const bytes of await takePictures(browser, daemon(), client)) expect(bytes).toBeLessThan(150_000);
-});
-
-test("every page is accessible and never scrolls sideways, each in one of three widths and two themes", async () => {
-  const rotated = (index: number) => looks.slice(index % looks.length).slice(0, 1);
-  expect(await problemsOfPages(browser, daemon(), rotated)).toEqual([]);
 });
 
 test("a phone shows what happened and to what, every button, and the tab that is open", async () => {
