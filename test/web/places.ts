@@ -102,13 +102,13 @@ export async function visitPlaces(
     visitors.set(visitor, watched);
     const { page } = watched;
     if (!known) await page.addInitScript(script);
-    if (width !== undefined) await page.setViewportSize({ width, height: 800 });
+    // A phone's list has no boxes to tick, so each place is opened in a wide window.
+    await page.setViewportSize({ width: width ?? 1280, height: 800 });
     await page.goto(`${daemon.url}/ui/${path}`);
     await page.locator("h1, .empty").first().waitFor({ state: "attached" });
     await page.waitForFunction(() => document.querySelector(".waiting") === null);
     await open?.(page);
     await look(page, place, index);
-    if (width !== undefined) await page.setViewportSize({ width: 1280, height: 800 });
   }
   const watched = [...visitors.values()];
   for (const { page } of watched) await page.context().close();
