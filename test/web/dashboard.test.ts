@@ -37,6 +37,13 @@ test("a link signs in once, and then the key does", async () => {
   await page.goto(link);
   await page.getByText("There is no sandbox yet").waitFor();
   expect(new URL(page.url()).hash).toBe("");
+  // The palette comes last. Nothing else loads by itself, and this is what people wait for.
+  await expect.poll(async () => (await page.evaluate(loaded)).names).toContain("palette");
+  const { scripts, styles } = await page.evaluate(loaded);
+  expect(scripts).toBeGreaterThan(20_000);
+  expect(scripts).toBeLessThan(40_000);
+  expect(styles).toBeGreaterThan(4000);
+  expect(styles).toBeLessThan(8000);
   await page.reload();
   await page.getByText("There is no sandbox yet").waitFor();
   expect(complaints).toEqual([]);
@@ -375,3 +382,14 @@ test("a phone shows what happened and to what, every button, and the tab that is
 test("eight tabs share one stream, and keep their rows, session and shell while the daemon restarts", async () => {
   await expectSharedStream(browser, daemon(), client);
 });
+
+/** runs in a page: what it has loaded, and the bytes of that as they were sent */
+function loaded(): { names: string[]; scripts: number; styles: number } {
+  const files = (performance.getEntriesByType("resource") as PerformanceResourceTiming[]).filter(({ name }) =>
+    new URL(name).pathname.startsWith("/ui/v/"),
+  );
+  const sum = (pattern: RegExp) =>
+    files.filter(({ name }) => pattern.test(name)).reduce((total, { encodedBodySize }) => total + encodedBodySize, 0);
+  const names = files.map(({ name }) => /([^/]+)\.\w+$/.exec(name)?.[1] ?? "");
+  return { names, scripts: sum(/\.[jt]s$/), styles: sum(/\.css$/) };
+}

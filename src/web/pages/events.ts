@@ -1,8 +1,8 @@
 /** What has happened in the project, newest first: what the daemon keeps, and everything since this page was opened. */
 
-import { computed } from "@preact/signals";
 import { eventIds, eventWords } from "../data/event-words.ts";
-import { type Change, changes, everything } from "../data/live.ts";
+import { type Change, changes } from "../data/live.ts";
+import { sandboxOf } from "../data/owners.ts";
 import { html } from "../html.ts";
 import { Rows } from "../parts/rows.ts";
 import { pathOf } from "../router.ts";
@@ -14,20 +14,6 @@ const heads = [
   { title: "Sandbox", column: "log-whose" },
   { title: "About", column: "log-more" },
 ];
-
-/** names of sandboxes by their sessions, since events of commands name only the session */
-const owners = computed(() => {
-  const found = new Map<unknown, string>();
-  for (const { sessionId, sandbox } of changes.value) if (typeof sandbox === "string") found.set(sessionId, sandbox);
-  for (const { session, name } of everything.value) found.set(session.id, name);
-  return found;
-});
-
-/** the name of the sandbox that an event is about */
-export function sandboxOf({ sandbox, sessionId }: Change): string | undefined {
-  if (typeof sandbox === "string") return sandbox;
-  return sessionId === undefined ? undefined : owners.value.get(sessionId);
-}
 
 export function EventsPage() {
   return html`<h1 class="unseen">Events</h1><${EventTable} events=${changes.value} none="Nothing has happened since the daemon started." />`;

@@ -8,21 +8,20 @@ import { busyProcessors, capacity } from "../data/capacity.ts";
 import { examine, wrong } from "../data/diagnosis.ts";
 import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
+import { sandboxOf } from "../data/owners.ts";
 import { refusals } from "../data/refusals.ts";
 import { html } from "../html.ts";
 import { ActButton } from "../parts/act-button.ts";
 import { extend } from "../parts/acts.ts";
 import { FirstSandbox } from "../parts/first-sandbox.ts";
 import { Icon } from "../parts/icon.ts";
-import { Bar, Spark } from "../parts/meters.ts";
+import { Bar, Ends, Spark } from "../parts/meters.ts";
 import { NewSandbox } from "../parts/new-sandbox.ts";
 import { StateMark } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
 import { clock, commandLine, counted, date, memory, size, span, took, visible } from "../text.ts";
-import { sandboxOf } from "./events.ts";
 import { type RecentBoots, recentBoots } from "./recent-boots.ts";
-import { Ends } from "./sandboxes.ts";
 
 type Command = NonNullable<Output<"listActivity">["activity"][number]["command"]>;
 

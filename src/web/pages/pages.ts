@@ -3,7 +3,6 @@
 import type { ComponentType } from "preact";
 import type { IconName } from "../parts/icon.ts";
 import { Lazy } from "../parts/lazy.ts";
-import { SandboxesPage } from "./sandboxes.ts";
 
 export interface Page {
   path: string;
@@ -26,7 +25,13 @@ export const pages: Page[] = [
     view: Lazy(async () => (await import("./overview.ts")).OverviewPage),
     isMain: true,
   },
-  { path: "sandboxes", title: "Sandboxes", icon: "sandbox", view: SandboxesPage, isMain: true },
+  {
+    path: "sandboxes",
+    title: "Sandboxes",
+    icon: "sandbox",
+    view: Lazy(async () => (await import("./sandboxes.ts")).SandboxesPage),
+    isMain: true,
+  },
   {
     path: "snapshots",
     title: "Snapshots",

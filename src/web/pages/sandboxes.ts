@@ -19,7 +19,7 @@ import { Exit } from "../parts/exit.ts";
 import { Icon } from "../parts/icon.ts";
 import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
-import { Bar, Spark } from "../parts/meters.ts";
+import { Bar, Ends, Spark } from "../parts/meters.ts";
 import { type Head, Rows } from "../parts/rows.ts";
 import { StateMark } from "../parts/state.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
@@ -226,14 +226,4 @@ function LastCommand({ name }: { name: string }) {
   const command = activityOf(name)?.command;
   if (!command) return html`<span class="quiet">—</span>`;
   return html`<span class="mono"><${Exit} exitCode=${command.exitCode} /> ${commandLine(command.command, command.args)}</span>`;
-}
-
-/** the time that is left, with a bar where there is a limit */
-export function Ends({ value: { state, session, persistent } }: { value: Sandbox }) {
-  if (state !== "running" || session.expiresAt === null) {
-    return html`<span class="quiet">${state === "stopped" ? (persistent ? "kept" : "ended") : state}</span>`;
-  }
-  const left = session.expiresAt - now.value;
-  const isLow = left < 15 * 60_000;
-  return html`<span class="cell2"><span class=${isLow ? "pause" : undefined}>${span(left)}</span><${Bar} part=${left / session.timeout} isLow=${isLow} /></span>`;
 }

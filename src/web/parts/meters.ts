@@ -1,6 +1,8 @@
 /** Small drawings of amounts. Geometry is in attributes of SVG, which the content security policy permits. */
 
+import { now, type Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
+import { span } from "../text.ts";
 
 export function Bar({ part, isLow = false }: { part: number; isLow?: boolean }) {
   const width = Math.round(Math.min(1, Math.max(0, part)) * 100);
@@ -28,4 +30,14 @@ export function Spark({ values, most, slots = values.length }: SparkProps) {
   return html`<svg class="spark" viewBox="0 0 72 16" aria-hidden="true">
     ${values.length > 1 && html`<polygon points=${`${begin.toFixed(1)},16 ${points.join(" ")} 72,16`} /><polyline points=${points.join(" ")} />`}
   </svg>`;
+}
+
+/** the time that is left, with a bar where there is a limit */
+export function Ends({ value: { state, session, persistent } }: { value: Sandbox }) {
+  if (state !== "running" || session.expiresAt === null) {
+    return html`<span class="quiet">${state === "stopped" ? (persistent ? "kept" : "ended") : state}</span>`;
+  }
+  const left = session.expiresAt - now.value;
+  const isLow = left < 15 * 60_000;
+  return html`<span class="cell2"><span class=${isLow ? "pause" : undefined}>${span(left)}</span><${Bar} part=${left / session.timeout} isLow=${isLow} /></span>`;
 }
