@@ -26,6 +26,7 @@ import { Descriptions } from "./recovery/descriptions.ts";
 import { Quarantine } from "./recovery/quarantine.ts";
 import { Activities } from "./sandboxes/activities.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
+import { Tapes } from "./sandboxes/tape.ts";
 import { Secrets } from "./secrets/secrets.ts";
 import { Activity } from "./sessions/activity.ts";
 import { Boots } from "./sessions/boot.ts";
@@ -53,6 +54,7 @@ export interface Core extends Guarded {
   teams: Teams;
   audit: Audit;
   activities: Activities;
+  tapes: Tapes;
   policies: NetworkPolicies;
   host: Host;
   /** recovers what an earlier daemon left, and starts the timers */
@@ -166,6 +168,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     ...services,
     audit,
     activities: new Activities(services),
+    tapes: new Tapes(services, now),
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     async open({ keepAll = false } = {}) {
       await recover({ context, transitions, activity, endings, commands, pauses, descriptions, watch });

@@ -32,6 +32,7 @@ import { runOperations } from "./operations/runs.ts";
 import { sandboxOperations } from "./operations/sandboxes.ts";
 import { sessionOperations } from "./operations/sessions.ts";
 import { snapshotOperations } from "./operations/snapshots.ts";
+import { tapeOperations } from "./operations/tape.ts";
 import { teamOperations } from "./operations/teams.ts";
 import { webhookOperations } from "./operations/webhooks.ts";
 import { Terminals } from "./terminals.ts";
@@ -103,6 +104,7 @@ export function operationsOf(dialect: Dialect) {
   return [
     ...sandboxOperations(dialect),
     ...activityOperations(dialect),
+    ...tapeOperations(dialect),
     ...sessionOperations(dialect),
     ...commandOperations(dialect),
     ...runOperations(dialect),

@@ -175,6 +175,7 @@ export function guarded(
     exit: aboutCommand,
     list: aboutSession,
     page: aboutSession,
+    tally: aboutSession,
     wait: aboutSession,
     output: aboutSession,
     running: aboutSession,
@@ -229,6 +230,7 @@ export function guarded(
     page: aboutSession,
     follow: aboutSession,
     suggestion: aboutSession,
+    tally: aboutSession,
     newest: reads,
   };
   const snapshots: Checks<SnapshotService> = {

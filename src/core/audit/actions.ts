@@ -153,6 +153,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     exit: unrecorded,
     list: unrecorded,
     page: unrecorded,
+    tally: unrecorded,
     wait: unrecorded,
     output: unrecorded,
     running: unrecorded,
@@ -193,7 +194,13 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     archive: unrecorded,
     extract: inSession("file.extract"),
   },
-  egress: { page: unrecorded, follow: unrecorded, suggestion: unrecorded, newest: unrecorded },
+  egress: {
+    page: unrecorded,
+    follow: unrecorded,
+    suggestion: unrecorded,
+    tally: unrecorded,
+    newest: unrecorded,
+  },
   snapshots: {
     get: unrecorded,
     list: unrecorded,

@@ -9,7 +9,7 @@ import { trustEnvironment, trusted } from "../images/trust.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { Caller, Command, Owner, Session } from "../model/sandbox.ts";
 import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "../ports/runtime.ts";
-import type { Page, PageQuery } from "../ports/store.ts";
+import type { CommandQuery, CommandTally, Page, Parts } from "../ports/store.ts";
 import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Activity } from "../sessions/activity.ts";
 import { notRunning } from "../sessions/end.ts";
@@ -144,10 +144,16 @@ export class Commands {
   }
 
   /** in order of their start */
-  async page(caller: Caller, sessionId: string, query: PageQuery): Promise<Page<Command>> {
+  async page(caller: Caller, sessionId: string, query: CommandQuery): Promise<Page<Command>> {
     await this.#sessions.get(caller, sessionId);
     const { items, ...rest } = await this.#context.store.pageCommands(sessionId, query);
     return { items: items.map((command) => this.#withExit(command)), ...rest };
+  }
+
+  /** how many began, ended and failed in each part of a time */
+  async tally(caller: Caller, sessionId: string, parts: Parts): Promise<CommandTally> {
+    await this.#sessions.get(caller, sessionId);
+    return this.#context.store.tallyCommands(sessionId, parts);
   }
 
   /** the commands that run now */

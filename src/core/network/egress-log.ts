@@ -9,8 +9,10 @@ import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Owner, Session, Totals } from "../model/sandbox.ts";
 import type { EgressJournal } from "../ports/runtime.ts";
+import type { Parts } from "../ports/store.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
+import { EgressTallies, type EgressTally } from "./egress-tally.ts";
 import { type NewestEgressQuery, newestEgress, type SessionEgressLine } from "./newest-egress.ts";
 import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
 
@@ -55,6 +57,7 @@ export class EgressLogs {
   readonly #context: Context;
   readonly #sessions: Sessions;
   readonly #booted: (sessionId: string) => Promise<void>;
+  readonly #tallies = new EgressTallies();
 
   constructor(context: Context, sessions: Sessions, booted: (sessionId: string) => Promise<void>) {
     this.#context = context;
@@ -106,6 +109,14 @@ export class EgressLogs {
       return journal ? [{ session, journal }] : [];
     });
     return newestEgress(logs, query);
+  }
+
+  /** how many connections were allowed and refused in each part of a time; of a log that is gone, none */
+  async tally(caller: Caller, sessionId: string, parts: Parts): Promise<EgressTally> {
+    const { state, startedAt } = await this.#sessions.get(caller, sessionId);
+    const journal = this.#context.runtime.egress(sessionId);
+    if (!journal) return { parts: [], isWhole: !isOver(state) || startedAt === undefined };
+    return this.#tallies.of(sessionId, journal, parts);
   }
 
   /** the narrowest policy that allows what the log shows */

@@ -147,8 +147,10 @@ export interface Store extends TemplateRecords, SecretRecords, AuditRecords, Web
   /** newest last */
   listCommands(sessionId: string): Promise<Command[]>;
   /** in order of their start */
-  pageCommands(sessionId: string, query: PageQuery): Promise<Page<Command>>;
+  pageCommands(sessionId: string, query: CommandQuery): Promise<Page<Command>>;
   openCommands(sessionId: string): Promise<Command[]>;
+  /** counts a session's commands without reading them one by one */
+  tallyCommands(sessionId: string, parts: Parts): Promise<CommandTally>;
 
   insertSnapshot(snapshot: Snapshot): Promise<void>;
   getSnapshot(id: string): Promise<Snapshot | undefined>;
@@ -233,6 +235,30 @@ export interface Page<T> {
   items: T[];
   /** cursor of the next page; undefined on the last */
   next?: string;
+}
+
+export interface CommandQuery extends PageQuery {
+  /** only those that had not ended at this time */
+  from?: number | undefined;
+  /** only those that had begun at this time */
+  to?: number | undefined;
+}
+
+/** Equal parts of a time, one after the other. */
+export interface Parts {
+  /** where the first one begins, in ms since 1970 */
+  from: number;
+  /** the length of each, in ms */
+  step: number;
+  count: number;
+}
+
+/** What commands did in each part of a time. */
+export interface CommandTally {
+  /** commands that ran when the first part began */
+  running: number;
+  /** parts in which any began or ended, by their index from 0 on */
+  parts: { part: number; started: number; ended: number; failed: number }[];
 }
 
 export interface PageQuery {

@@ -88,5 +88,44 @@ export function commandsSuite(host: () => StoreHost): void {
         expect(pages.flat()).toEqual(order === "asc" ? all : all.toReversed());
       }
     });
+
+    test("a session's commands are counted by when they began and ended, and by how", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const { session: stranger } = await newSandbox(store);
+      const run = async (startedAt: number, endedAt?: number, exitCode?: number) => {
+        const command = commandOf(session, { startedAt: noon + startedAt });
+        await store.insertCommand(command);
+        if (endedAt !== undefined)
+          await store.endCommand(command.id, { endedAt: noon + endedAt, ...(exitCode !== undefined && { exitCode }) });
+      };
+      await store.insertCommand(commandOf(stranger, { startedAt: noon + 15 }));
+      await run(-9, -1, 1); // before
+      await run(-5); // from before, and still running
+      await run(-5, 10, 0);
+      await run(0, 9, 7);
+      await run(9, 29, 0);
+      await run(10, 10); // without an exit code
+      await run(30, 31, 1); // after
+      const query = { limit: 9, order: "asc" as const };
+      const { items } = await store.pageCommands(session.id, { ...query, from: noon + 10, to: noon + 29 });
+      expect(items.map(({ startedAt }) => startedAt - noon)).toEqual([-5, -5, 9, 10]);
+      const { next = "" } = await store.pageCommands(session.id, { ...query, limit: 1, from: noon + 10 });
+      const other = store.pageCommands(session.id, { ...query, from: noon + 11, cursor: next });
+      await expect(other).rejects.toMatchObject({ code: "invalid" });
+      const tally = await store.tallyCommands(session.id, { from: noon, step: 10, count: 3 });
+      expect(tally).toEqual({
+        running: 2,
+        parts: [
+          { part: 0, started: 2, ended: 1, failed: 1 },
+          { part: 1, started: 1, ended: 2, failed: 0 },
+          { part: 2, started: 0, ended: 1, failed: 0 },
+        ],
+      });
+      expect(await store.tallyCommands("sbx_none", { from: noon, step: 10, count: 3 })).toEqual({
+        running: 0,
+        parts: [],
+      });
+    });
   });
 }

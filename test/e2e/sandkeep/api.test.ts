@@ -11,6 +11,7 @@ import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { compareSnapshots } from "./comparison.ts";
 import { DocumentClient, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
 import { expectRefusal, invalidRequests, minimal } from "./invalid-requests.ts";
+import { tapeSoFar } from "./tape.ts";
 import { endOfTeam, teamsAndKeys, webhooks } from "./team-stories.ts";
 import { attachedTo } from "./terminal.ts";
 
@@ -123,6 +124,9 @@ describe("valid requests", () => {
     const older = (await call("listCommands", { query: { limit: 1, cursor: page.next } })).json;
     expect([older.commands[0].id, older.next]).toEqual([started.id, null]);
   });
+
+  test("the tape has what happened so far, in at most as many buckets as asked for", () =>
+    tapeSoFar(api, call, things));
 
   test("one request makes a sandbox, runs a program and deletes the sandbox, unless it is kept", async () => {
     const program = { command: "sh", args: ["-c", "echo out; exit 5"] };

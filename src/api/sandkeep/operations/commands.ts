@@ -56,10 +56,21 @@ export function commandOperations({ core, logError, limits, ending }: Dialect) {
       summary: "Lists the commands of a session",
       about: "session",
       params: ofSession,
-      query: pageQuery,
+      query: {
+        ...pageQuery,
+        from: wholeNumber()
+          .optional()
+          .meta({ description: "Only those that ran at this time or later, in ms since 1970" }),
+        to: wholeNumber().optional().meta({ description: "Only those that ran at this time or earlier" }),
+      },
       answer: answers("A page of commands", z.object({ commands: z.array(commandResource), next })),
-      run: async ({ caller, session, query }) =>
-        printPage("commands", await core.commands.page(caller, session, pageOf(query)), printCommand),
+      async run({ caller, session, query: { from, to, ...page } }) {
+        return printPage(
+          "commands",
+          await core.commands.page(caller, session, { ...pageOf(page), from, to }),
+          printCommand,
+        );
+      },
     }),
     operation({
       id: "getCommand",
