@@ -1,20 +1,17 @@
 /**
- * What has happened in a sandbox: its snapshots, and its last sessions with their commands and connections. More sessions
- * are read when somebody asks for them. A session that has ended does not change any more, so it is read once.
+ * What has happened in a sandbox: its last sessions with their commands, and its tape, which counts everything in them. More
+ * sessions are read when somebody asks for them. A session that has ended does not change any more, so it is read once.
  */
 
 import { useState } from "preact/hooks";
-import { ApiError } from "../../client/client.ts";
 import type { Output } from "../../client/types.ts";
 import { client } from "../session.ts";
 import { type Answer, useAnswer } from "./answer.ts";
-import { type EgressLine, type EgressLog, emptyLog, readEgress } from "./egress-log.ts";
 import { isLeaving, now, type Sandbox } from "./live.ts";
-import { readSamples, type Sample } from "./samples.ts";
-import { verdictOf } from "./verdict.ts";
 
 export type Session = Output<"listSessions">["sessions"][number];
-type Command = Output<"listCommands">["commands"][number];
+export type Command = Output<"listCommands">["commands"][number];
+export type Tape = Output<"getTape">;
 
 export interface History {
   /** newest first */
@@ -23,21 +20,20 @@ export interface History {
   hasOlder: boolean;
   /** of these sessions, newest first */
   commands: readonly Command[];
+  /** whether these sessions had more commands than are listed */
+  hasMoreCommands: boolean;
+  /** of the sandbox, the newest */
   snapshots: Output<"listSnapshots">["snapshots"];
-  /** of the sessions before the current one, oldest first */
-  earlier: readonly EgressLog[];
-  /** of all these sessions, oldest first */
-  lines: readonly EgressLine[];
-  /** of the lines */
-  refused: number;
-  /** what each of these sessions used over time, as far as the daemon has it */
-  loads: readonly SessionLoad[];
+  /** of these sessions */
+  tape: Tape;
+  /** of everything on the tape */
+  totals: Totals;
 }
 
-export interface SessionLoad {
-  session: Session;
-  /** oldest first */
-  samples: readonly Sample[];
+export interface Totals {
+  commands: number;
+  allowed: number;
+  refused: number;
 }
 
 export interface HistoryAnswer extends Answer<History> {
@@ -48,8 +44,12 @@ export interface HistoryAnswer extends Answer<History> {
 const every = 5000;
 /** sessions that are read at first, and each time that somebody asks for older ones */
 const sessionsAtOnce = 5;
-const mostSessions = 1000;
-const mostCommands = 200;
+/** those that a tape shows */
+const mostSessions = 100;
+/** of a session */
+export const mostCommands = 200;
+/** parts of a tape: about one for each pixel or two of its drawing */
+const buckets = 600;
 
 export function useHistory(sandbox: Sandbox): HistoryAnswer {
   const { name, state, session } = sandbox;
@@ -67,58 +67,66 @@ export function useHistory(sandbox: Sandbox): HistoryAnswer {
 
 /** the last `count` sessions, and what is in them */
 export async function readHistory(
-  { id, name, session }: Pick<Sandbox, "id" | "name"> & { session: { id: string } },
+  { id, name }: Pick<Sandbox, "id" | "name">,
   count: number,
   signal: AbortSignal,
 ): Promise<History> {
-  const [page, { snapshots }] = await Promise.all([
-    client.call("listSessions", { query: { sandbox: name, limit: count }, signal }),
-    client.call("listSnapshots", { query: { sandbox: name, limit: 100 }, signal }),
-  ]);
+  const page = await client.call("listSessions", { query: { sandbox: name, limit: count }, signal });
   // A deleted sandbox may have had the same name.
   const sessions = page.sessions.filter(({ sandboxId }) => sandboxId === id);
-  const contents = await Promise.all(sessions.map((each) => contentOf(each, signal)));
-  const logs = contents.map(({ log }) => log).reverse();
-  const lines = logs.flatMap((log) => log.lines);
+  const [tape, { snapshots }, lists] = await Promise.all([
+    client.call("getTape", { params: { sandbox: name }, query: { ...spanOf(sessions), buckets }, signal }),
+    client.call("listSnapshots", { query: { sandbox: name, limit: 100 }, signal }),
+    Promise.all(sessions.map((each) => commandsOf(each, signal))),
+  ]);
   return {
     sessions,
     hasOlder: page.next !== null && sessions.length === page.sessions.length && count < mostSessions,
-    commands: contents.flatMap(({ commands }) => commands),
+    commands: lists.flatMap(({ commands }) => commands),
+    hasMoreCommands: lists.some(({ isWhole }) => !isWhole),
     snapshots,
-    earlier: logs.filter((_, at) => sessions.at(-1 - at)?.id !== session.id),
-    lines,
-    refused: lines.filter((line) => verdictOf(line) === "refused").length,
-    loads: sessions.flatMap((each, at) => ({ session: each, samples: contents[at]?.samples ?? [] })),
+    tape,
+    totals: totalsOf(tape),
   };
 }
 
-interface Content {
+/** from the beginning of the oldest session to now, or to the end of the newest one */
+function spanOf(sessions: readonly Session[]): { from?: number; to?: number } {
+  const [newest, oldest] = [sessions[0], sessions.at(-1)];
+  if (!newest || !oldest) return {};
+  const from = Math.min(oldest.createdAt, oldest.startedAt ?? oldest.createdAt);
+  // A snapshot may be made just after the end.
+  return { from, ...(newest.endedAt !== null && { to: Math.max(newest.endedAt, from) + 1000 }) };
+}
+
+export function totalsOf({ buckets: parts }: Pick<Tape, "buckets">): Totals {
+  const totals = { commands: 0, allowed: 0, refused: 0 };
+  for (const { commands, egress } of parts) {
+    totals.commands += commands.started;
+    totals.allowed += egress.allowed;
+    totals.refused += egress.refused;
+  }
+  return totals;
+}
+
+interface CommandList {
   commands: readonly Command[];
-  log: EgressLog;
-  samples: readonly Sample[];
+  isWhole: boolean;
 }
 
 /** of sessions that have ended */
-const ended = new Map<string, Content>();
+const ended = new Map<string, CommandList>();
 const mostEnded = 200;
 
-async function contentOf({ id, endedAt }: Session, signal: AbortSignal): Promise<Content> {
+async function commandsOf({ id, endedAt }: Session, signal: AbortSignal): Promise<CommandList> {
   const known = ended.get(id);
   if (known) return known;
-  let isWhole = endedAt !== null;
-  const [{ commands }, log, samples] = await Promise.all([
-    client.call("listCommands", { params: { session: id }, query: { limit: mostCommands }, signal }),
-    // The log of an old session may be gone, and the rest is worth showing without it.
-    readEgress(id).catch((error) => {
-      isWhole &&= error instanceof ApiError && error.status < 500;
-      return emptyLog;
-    }),
-    readSamples(id, signal).catch(() => []),
-  ]);
-  const content = { commands, log, samples };
+  const query = { limit: mostCommands };
+  const { commands, next } = await client.call("listCommands", { params: { session: id }, query, signal });
+  const list = { commands, isWhole: next === null };
   // How a command ended may be known a moment after its session is over.
-  if (isWhole && commands.every((each) => each.endedAt !== null)) ended.set(id, content);
+  if (endedAt !== null && commands.every((each) => each.endedAt !== null)) ended.set(id, list);
   const [oldest = ""] = ended.keys();
   if (ended.size > mostEnded) ended.delete(oldest);
-  return content;
+  return list;
 }

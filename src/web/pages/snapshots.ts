@@ -15,6 +15,7 @@ import { Rows } from "../parts/rows.ts";
 import { Doing } from "../parts/state.ts";
 import { go, pathOf } from "../router.ts";
 import { client } from "../session.ts";
+import { type Stretch, touches } from "../tape/tape-scale.ts";
 import { date, size, span, visible } from "../text.ts";
 import { SnapshotDiff } from "./snapshot-diff.ts";
 
@@ -41,9 +42,11 @@ interface TableProps {
   sandbox?: string;
   /** the snapshot that its next session starts from */
   current?: string | null;
+  /** only those of this time */
+  stretch?: Stretch | undefined;
 }
 
-export function SnapshotTable({ sandbox, current }: TableProps) {
+export function SnapshotTable({ sandbox, current, stretch }: TableProps) {
   const [asking, setAsking] = useState<{ what: "delete" | "restore" | "diff"; about: Snapshot } | undefined>(undefined);
   const answer = useAnswer(
     sandbox ?? "",
@@ -89,10 +92,12 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
       <${ActButton} kind="small danger wide" isOff=${underWay.value.has(each.id)} act=${() => setAsking({ what: "delete", about: each })}>Delete…<//>
     </div></td>
   </tr>`;
-  const snapshots = answer.value?.snapshots;
+  const all = answer.value?.snapshots;
+  const snapshots = all?.filter(({ createdAt }) => touches(stretch, createdAt));
   const close = () => setAsking(undefined);
   return html`<${Unanswered} answer=${answer} />
-    ${snapshots?.length === 0 && html`<p class="empty">There is no snapshot. A sandbox that stops and keeps its files makes one; <kbd>p</kbd> on the page of a running sandbox does, too.</p>`}
+    ${all && all.length > 0 && snapshots?.length === 0 && html`<p class="empty">No snapshot was made in this time.</p>`}
+    ${all?.length === 0 && html`<p class="empty">There is no snapshot. A sandbox that stops and keeps its files makes one; <kbd>p</kbd> on the page of a running sandbox does, too.</p>`}
     ${
       snapshots &&
       snapshots.length > 0 &&
@@ -100,7 +105,7 @@ export function SnapshotTable({ sandbox, current }: TableProps) {
     }
     ${
       asking?.what === "diff" &&
-      html`<${SnapshotDiff} from=${asking.about} others=${snapshots?.filter(({ id }) => id !== asking.about.id)} close=${close} />`
+      html`<${SnapshotDiff} from=${asking.about} others=${all?.filter(({ id }) => id !== asking.about.id)} close=${close} />`
     }
     ${answer.value?.next && html`<p class="note">Only the newest ${most} are shown.</p>`}
     ${

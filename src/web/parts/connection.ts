@@ -12,11 +12,13 @@ interface ConnectionProps {
   line: Line;
   /** what stands before its host, such as the sandbox */
   from?: ComponentChildren;
+  /** a way to the command that made it */
+  by?: ComponentChildren;
   /** a way to allow it */
   children?: ComponentChildren;
 }
 
-export function Connection({ line, from, children }: ConnectionProps) {
+export function Connection({ line, from, by, children }: ConnectionProps) {
   const text = (name: string) => visible(typeof line[name] === "string" ? line[name] : "");
   const number = (name: string) => (typeof line[name] === "number" ? line[name] : 0);
   const verdict = verdictOf(line);
@@ -33,6 +35,7 @@ export function Connection({ line, from, children }: ConnectionProps) {
       verdict === "unseen"
         ? html`<span class="quiet">${from} ${missing} ${line.dropped === undefined ? "lines that are no longer kept" : "decisions, too many at once"}</span>`
         : html`<span class="mono cut">${from} ${placeOf(line)} <span class="quiet">${words.join(" · ")}</span></span>
+          ${by}
           <span class="num quiet">${number("ended") > 0 ? `${size(number("bytesIn"))} / ${size(number("bytesOut"))}` : ""}</span>`
     }
     ${why !== "" && html`<span class=${isRefused ? "because why" : "because quiet"}>${why}</span>`}

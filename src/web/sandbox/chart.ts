@@ -5,9 +5,9 @@
 
 import { useRef, useState } from "preact/hooks";
 import { html } from "../html.ts";
+import { axisPlace, axisWords, place, type Stretch, ticks, width } from "../tape/tape-scale.ts";
 import { clock } from "../text.ts";
 import { curve, nearest, type Point, within } from "./curve.ts";
-import { axisPlace, axisWords, place, type Stretch, ticks, width } from "./tape-scale.ts";
 
 export interface Trace {
   name: string;

@@ -6,8 +6,8 @@ import type { Output } from "../../client/types.ts";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
 import { client, sentence } from "../session.ts";
-import { line } from "../text.ts";
-import { type Block, KeptOutput, plainText } from "./output.ts";
+import { counted, line, size } from "../text.ts";
+import { type Block, KeptOutput, plainText, rawText } from "./output.ts";
 
 export type Command = Output<"getCommand">;
 
@@ -26,6 +26,8 @@ interface OutputProps {
 export function CommandOutput({ value, again }: OutputProps) {
   const [blocks, setBlocks] = useState<readonly Block[]>([]);
   const [problem, setProblem] = useState("");
+  const [amount, setAmount] = useState<Amount>({ bytes: 0, errors: 0 });
+  const [isRaw, setRaw] = useState(false);
   const [wraps, setWraps] = useState(true);
   const [follows, setFollows] = useState(value.endedAt === null);
   const [wanted, setWanted] = useState("");
@@ -35,11 +37,17 @@ export function CommandOutput({ value, again }: OutputProps) {
   useEffect(() => {
     const left = new AbortController();
     const isOver = () => ended.current;
-    void followed({ session: value.sessionId, command: value.id }, isOver, left.signal, setBlocks).catch((error) => {
+    const show = (all: readonly Block[], read: Amount) => {
+      setBlocks(all);
+      setAmount(read);
+    };
+    const text = isRaw ? rawText : plainText;
+    const params = { session: value.sessionId, command: value.id };
+    void followed({ params, isOver, signal: left.signal, text, show }).catch((error) => {
       if (!left.signal.aborted) setProblem(sentence(error));
     });
     return () => left.abort();
-  }, [value.id]);
+  }, [value.id, isRaw]);
   useEffect(() => {
     const element = place.current;
     if (element && follows) element.scrollTop = element.scrollHeight;
@@ -50,14 +58,17 @@ export function CommandOutput({ value, again }: OutputProps) {
   const shown = wanted === "" ? blocks : matching(blocks, wanted);
   return html`<div class="ph"><b class="mono cut">${line(value.command, value.args)}</b>
       ${value.endCause !== null && html`<span class="problem">${value.endCause}</span>`}
+      <span class="num quiet">${size(amount.bytes)}</span>
+      ${amount.errors > 0 && html`<span class="problem num">${counted(amount.errors, "line")} on stderr</span>`}
       <span class="gap"></span>
       ${value.endedAt === null && html`<button type="button" class="small" onClick=${interrupt}>Interrupt</button>`}
-      ${again && html`<button type="button" class="small" onClick=${again}>Run again</button>`}
+      ${again && html`<button type="button" class="small" title="The same program in the same folder, as the sandbox's user and with its variables. Those of this run are not kept" onClick=${again}>Run again</button>`}
     </div>
     <div class="ph tools">
       <label class="unseen" for="search-output">Show only lines with</label>
       <input id="search-output" type="search" placeholder="only lines with" value=${wanted}
         onInput=${(event: InputEvent) => setWanted((event.target as HTMLInputElement).value)} />
+      <${Switch} words="raw" isOn=${isRaw} set=${setRaw} />
       <${Switch} words="wrap" isOn=${wraps} set=${setWraps} />
       <${Switch} words="follow" isOn=${follows} set=${setFollows} />
     </div>
@@ -95,19 +106,33 @@ class Lines extends Component<{ block: Block }> {
   }
 }
 
+/** How much of an output was read. */
+interface Amount {
+  /** of all of it, also of what is no longer kept */
+  bytes: number;
+  /** lines on the stream for errors */
+  errors: number;
+}
+
+interface Followed {
+  params: { session: string; command: string };
+  isOver: () => boolean;
+  signal: AbortSignal;
+  /** how text is shown */
+  text: (text: string) => string;
+  show: (blocks: readonly Block[], read: Amount) => void;
+}
+
 /**
  * Reads the output to the end of the command. Each request ends with what is there: a stream would hold one of the few
  * connections that a browser has for all its tabs.
  */
-async function followed(
-  params: { session: string; command: string },
-  isOver: () => boolean,
-  signal: AbortSignal,
-  show: (blocks: readonly Block[]) => void,
-) {
+async function followed({ params, isOver, signal, text: shown, show }: Followed) {
   const decoders: Record<string, TextDecoder> = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   const kept = new KeptOutput(mostShown);
   let from = 0;
+  let errors = 0;
+  let isMidLine = false;
   let pause = shortestPause;
   for (;;) {
     const isLast = isOver();
@@ -116,9 +141,14 @@ async function followed(
     for await (const { stream, data, next, dropped } of client.lines("readOutput", { params, query, signal })) {
       from = next;
       if (dropped > 0) kept.add("note", `… ${dropped} bytes are no longer kept …\n`);
-      kept.add(stream, plainText(decoders[stream]?.decode(bytesOf(data), { stream: true }) ?? ""));
+      const text = decoders[stream]?.decode(bytesOf(data), { stream: true }) ?? "";
+      kept.add(stream, shown(text));
+      if (stream !== "stderr" || text === "") continue;
+      // A line that an earlier piece began is counted already.
+      errors += text.split("\n").length - (text.endsWith("\n") ? 1 : 0) - (isMidLine ? 1 : 0);
+      isMidLine = !text.endsWith("\n");
     }
-    if (from > begin || isLast) show(kept.blocks());
+    if (from > begin || isLast) show(kept.blocks(), { bytes: from, errors });
     if (isLast || signal.aborted) return;
     pause = from > begin ? shortestPause : Math.min(longestPause, pause * 1.5);
     await waited(pause, signal);

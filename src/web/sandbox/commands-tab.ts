@@ -1,6 +1,8 @@
 /** The commands of a sandbox, the output of one of them, and a line to run another. */
 
 import { useRef } from "preact/hooks";
+import { useAnswer } from "../data/answer.ts";
+import { type HistoryAnswer, mostCommands } from "../data/history.ts";
 import { now } from "../data/live.ts";
 import { html } from "../html.ts";
 import { act } from "../parts/acts.ts";
@@ -8,24 +10,29 @@ import { Unanswered } from "../parts/answered.ts";
 import { Exit } from "../parts/exit.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
+import { chosenStretch } from "../tape/tape.ts";
+import { type Stretch, touches } from "../tape/tape-scale.ts";
 import { clock, commandLine, took } from "../text.ts";
 import { type Command, CommandOutput } from "./command-output.ts";
 import { isShell } from "./of-commands.ts";
 import { OfSessions, whenWords } from "./of-sessions.ts";
 import type { TabProps } from "./sandbox-view.ts";
-import { chosenStretch } from "./tape.ts";
-import { touches } from "./tape-scale.ts";
 
 export function CommandsTab({ value: { state, session }, history }: TabProps) {
   const params = { session: session.id };
-  const commands = history.value?.commands ?? [];
   const open = parameter("command");
   const stretch = chosenStretch();
-  const shown = commands.filter(({ startedAt, endedAt }) => touches(stretch, startedAt, endedAt ?? now.value));
+  const inTime = useCommandsIn(stretch, history);
+  const listed = history.value?.commands ?? [];
+  const shown =
+    (stretch && inTime.value?.commands) || listed.filter((each) => touches(stretch, each.startedAt, endOf(each)));
   const first = useRef("");
   // The newest one when the tab was opened, so that its output is there at once and stays.
   if (first.current === "") first.current = (shown.find((each) => !isShell(each)) ?? shown[0])?.id ?? "";
-  const chosen = commands.find(({ id }) => id === (open === "" ? first.current : open));
+  const wanted = open === "" ? first.current : open;
+  const known = [...listed, ...shown].find(({ id }) => id === wanted);
+  const chosen = useMissing(known === undefined ? open : "", history) ?? known;
+  const isCut = stretch ? inTime.value?.isWhole === false : history.value?.hasMoreCommands;
   const start = async (command: string, args: string[], more: { cwd?: string } = {}) => {
     const body = { command, args, ...more };
     const started = await act("Cannot run it", () => client.call("startCommand", { params, body }));
@@ -53,6 +60,7 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
         </form>`
       }
       <${Unanswered} answer=${history} />
+      ${isCut && html`<p class="note">Only the newest ${mostCommands} commands of each session are listed. ${stretch ? "Choose a shorter time on the tape" : "Drag over the tape"} to see others.</p>`}
       ${history.value && shown.length === 0 && html`<p class="empty">No command has run ${whenWords(stretch !== undefined, history.value)}.</p>`}
       <ul class="commands">
         <${OfSessions} items=${shown} current=${session.id} history=${history.value}
@@ -76,4 +84,40 @@ export function CommandsTab({ value: { state, session }, history }: TabProps) {
         : html`<p class="empty">The output of a command is shown here.</p>`
     }</div>
   </div>`;
+}
+
+function endOf({ endedAt }: Command): number {
+  return endedAt ?? now.value;
+}
+
+/** the commands that ran in the chosen time, also those that are too old for the list of their session */
+function useCommandsIn(stretch: Stretch | undefined, history: HistoryAnswer) {
+  const sessions = (history.value?.sessions ?? []).filter((each) =>
+    touches(stretch, each.startedAt ?? each.createdAt, each.endedAt ?? Number.POSITIVE_INFINITY),
+  );
+  const about = stretch ? `${stretch.from} ${stretch.to} ${sessions.map(({ id }) => id).join(" ")}` : "";
+  const read = async (signal: AbortSignal) => {
+    // Without a stretch, the list of the history has them.
+    if (!stretch || history.value?.hasMoreCommands === false) return undefined;
+    const query = { ...stretch, limit: mostCommands };
+    const pages = await Promise.all(
+      sessions.map(({ id }) => client.call("listCommands", { params: { session: id }, query, signal })),
+    );
+    return { commands: pages.flatMap(({ commands }) => commands), isWhole: pages.every(({ next }) => next === null) };
+  };
+  return useAnswer(about, read);
+}
+
+/** a command that somebody opened by its id, which no list has */
+function useMissing(id: string, history: HistoryAnswer): Command | undefined {
+  const sessions = history.value?.sessions ?? [];
+  const read = async (signal: AbortSignal) => {
+    if (id === "") return undefined;
+    const asked = sessions.map((each) =>
+      client.call("getCommand", { params: { session: each.id, command: id }, signal }),
+    );
+    return Promise.any(asked).catch(() => undefined);
+  };
+  const { value } = useAnswer(`${id} ${sessions.length}`, read);
+  return value?.id === id ? value : undefined;
 }

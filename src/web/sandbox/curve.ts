@@ -1,6 +1,6 @@
 /** Values over time as the outline of an area in a drawing. */
 
-import { place, type Stretch } from "./tape-scale.ts";
+import { place, type Stretch } from "../tape/tape-scale.ts";
 
 export interface Point {
   at: number;

@@ -3,9 +3,9 @@
 import { changes } from "../data/live.ts";
 import { html } from "../html.ts";
 import { EventTable } from "../pages/events.ts";
+import { chosenStretch } from "../tape/tape.ts";
+import { touches } from "../tape/tape-scale.ts";
 import type { TabProps } from "./sandbox-view.ts";
-import { chosenStretch } from "./tape.ts";
-import { touches } from "./tape-scale.ts";
 
 export function EventsTab({ value: { name }, history }: TabProps) {
   const sessions = new Set(history.value?.sessions.map(({ id }) => id));

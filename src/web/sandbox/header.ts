@@ -33,7 +33,13 @@ function actsOf(value: Sandbox, ask: () => void): Act[] {
   const { name, state, session, persistent } = value;
   const isOver = ["stopped", "failed", "aborted", "paused"].includes(state);
   const whileRunning: Act[] = [
-    { words: "Extend 15 min", key: "e", run: () => extend(name, session.id, quarterHour), isOptional: true },
+    {
+      words: "Extend 15 min",
+      key: "e",
+      run: () => extend(name, session.id, quarterHour),
+      isOptional: true,
+      cli: `sandkeep extend ${name} 15m`,
+    },
     {
       words: "Snapshot",
       key: "p",

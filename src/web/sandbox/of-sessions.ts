@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { History } from "../data/history.ts";
 import { html } from "../html.ts";
-import { clock, date } from "../text.ts";
+import { clock, counted, date } from "../text.ts";
 
 interface OfSessionsProps<T> {
   items: readonly T[];
@@ -29,6 +29,12 @@ function Name({ id, history }: { id: string; history: History | undefined }) {
     session.endedAt === null ? "now" : clock(session.endedAt),
   ];
   return html`<li class="of">session <span class="mono">${id.slice(0, 14)}…</span> ${times?.join(" – ")}</li>`;
+}
+
+/** says that logs of so many sessions are gone, and which setting decides about that */
+export function LostLogs({ count }: { count: number }) {
+  if (count === 0) return null;
+  return html`<p class="note">The egress log of ${counted(count, "session")} is gone: the daemon deletes logs and outputs a while after the end of a session, 7 days by default (<span class="mono">SANDKEEP_OUTPUT_RETENTION</span>).</p>`;
 }
 
 /** when nothing of a kind is there */

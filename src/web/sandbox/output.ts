@@ -10,6 +10,14 @@ export function plainText(text: string): string {
     );
 }
 
+/** every byte of an output, with each control character as an escape */
+export function rawText(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Bidi_Control}]/gu, (character) => {
+    if (character === "\n" || character === "\t") return character;
+    return character === "\r" ? "\\r" : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
+  });
+}
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const escapeSequences = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 

@@ -10,10 +10,10 @@ import { Icon } from "../parts/icon.ts";
 import { useKeys } from "../parts/keys.ts";
 import { Lazy } from "../parts/lazy.ts";
 import { go, parameter, pathOf, setParameters } from "../router.ts";
+import { chosenStretch, Tape } from "../tape/tape.ts";
 import { visible } from "../text.ts";
 import { CommandsTab } from "./commands-tab.ts";
 import { Header } from "./header.ts";
-import { Tape } from "./tape.ts";
 
 export interface TabProps {
   value: Sandbox;
@@ -24,6 +24,8 @@ interface Tab {
   id: string;
   title: string;
   view: ComponentType<TabProps>;
+  /** whether it shows only what the sandbox is now, whatever time somebody has chosen */
+  isPresent?: boolean;
   /** how much is in it */
   count?: (value: Sandbox, history: History) => number;
   /** how much of it needs somebody */
@@ -31,11 +33,22 @@ interface Tab {
 }
 
 const tabs: Tab[] = [
-  { id: "terminal", title: "Terminal", view: Lazy(async () => (await import("./terminal-tab.ts")).TerminalTab) },
-  { id: "commands", title: "Commands", view: CommandsTab, count: (_, { commands }) => commands.length },
-  { id: "files", title: "Files", view: Lazy(async () => (await import("./files-tab.ts")).FilesTab) },
+  {
+    id: "terminal",
+    isPresent: true,
+    title: "Terminal",
+    view: Lazy(async () => (await import("./terminal-tab.ts")).TerminalTab),
+  },
+  {
+    id: "commands",
+    title: "Commands",
+    view: CommandsTab,
+    count: (_, { commands, totals }) => Math.max(commands.length, totals.commands),
+  },
+  { id: "files", isPresent: true, title: "Files", view: Lazy(async () => (await import("./files-tab.ts")).FilesTab) },
   {
     id: "ports",
+    isPresent: true,
     title: "Ports",
     view: Lazy(async () => (await import("./ports-tab.ts")).PortsTab),
     count: ({ ports }) => ports.filter(({ url }) => url !== null).length,
@@ -50,12 +63,12 @@ const tabs: Tab[] = [
     id: "egress",
     title: "Egress",
     view: Lazy(async () => (await import("./egress-tab.ts")).EgressTab),
-    count: (_, { lines }) => lines.length,
-    problems: ({ refused }) => refused,
+    count: (_, { totals }) => totals.allowed + totals.refused,
+    problems: ({ totals }) => totals.refused,
   },
   { id: "usage", title: "Usage", view: Lazy(async () => (await import("./usage-tab.ts")).UsageTab) },
   { id: "events", title: "Events", view: Lazy(async () => (await import("./events-tab.ts")).EventsTab) },
-  { id: "use", title: "Use it from", view: Lazy(async () => (await import("./use-tab.ts")).UseTab) },
+  { id: "use", isPresent: true, title: "Use it from", view: Lazy(async () => (await import("./use-tab.ts")).UseTab) },
 ];
 
 export function SandboxView({ name }: { name: string }) {
@@ -106,7 +119,7 @@ function Shown({ value }: { value: Sandbox }) {
     </div>
     <div class=${second ? "beside two" : "beside"}>
       <div class="tab" role="tabpanel" id="tab" aria-labelledby=${`tab-${tab?.id}`}>
-        ${tab && html`<${tab.view} value=${value} history=${history} key=${`${tab.id} ${value.session.id}`} />`}
+        ${tab && html`<${OnlyNow} tab=${tab} /><${tab.view} value=${value} history=${history} key=${`${tab.id} ${value.session.id}`} />`}
       </div>
       ${
         second &&
@@ -116,10 +129,16 @@ function Shown({ value }: { value: Sandbox }) {
               ${tabs.filter(({ id }) => id !== tab?.id && id !== "terminal").map(({ id, title }) => html`<option value=${id}>${title}</option>`)}
             </select>
             <button type="button" class="plain gap" onClick=${split}>Close</button></div>
-          <${second.view} value=${value} history=${history} key=${`${second.id} ${value.session.id}`} />
+          <${OnlyNow} tab=${second} /><${second.view} value=${value} history=${history} key=${`${second.id} ${value.session.id}`} />
         </section>`
       }
     </div>`;
+}
+
+/** says that a tab does not show the chosen time */
+function OnlyNow({ tab: { isPresent } }: { tab: Tab }) {
+  if (!isPresent || !chosenStretch()) return null;
+  return html`<p class="note only-now">This tab shows the sandbox as it is now, not the chosen time.</p>`;
 }
 
 function Count({ tab, value, history }: { tab: Tab; value: Sandbox; history: History | undefined }) {

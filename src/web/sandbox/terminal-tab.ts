@@ -4,11 +4,12 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.ts";
-import { act } from "../parts/acts.ts";
+import { act, copy } from "../parts/acts.ts";
 import { Question } from "../parts/dialog.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
 import { Attachment } from "../terminal/attachment.ts";
+import { isCopying, withControl } from "../terminal/keys.ts";
 import { isReport } from "../terminal/report.ts";
 import { defineStyleElement } from "../terminal/style-element.ts";
 import { visible } from "../text.ts";
@@ -18,7 +19,6 @@ import type { TabProps } from "./sandbox-view.ts";
 const softKeys: [string, string][] = [
   ["esc", "\u001b"],
   ["tab", "\t"],
-  ["^C", "\u0003"],
   ["↑", "\u001b[A"],
   ["↓", "\u001b[B"],
   ["|", "|"],
@@ -27,6 +27,13 @@ const softKeys: [string, string][] = [
 export function TerminalTab({ value: { state, session }, history }: TabProps) {
   const element = useRef<HTMLDivElement>(null);
   const attachment = useRef<Attachment | undefined>(undefined);
+  /** whether the next key that somebody types on a phone is with Ctrl */
+  const control = useRef(false);
+  const [isControl, setControl] = useState(false);
+  const hold = (isHeld: boolean) => {
+    control.current = isHeld;
+    setControl(isHeld);
+  };
   const [words, setWords] = useState("");
   const [pasted, setPasted] = useState<{ text: string; accept: () => void } | undefined>(undefined);
   const command = parameter("shell");
@@ -64,6 +71,7 @@ export function TerminalTab({ value: { state, session }, history }: TabProps) {
       session: session.id,
       command,
       hold: attachment,
+      control: { isHeld: () => control.current, release: () => hold(false) },
       say: setWords,
       ask: (text, accept) => setPasted({ text, accept }),
     });
@@ -72,16 +80,24 @@ export function TerminalTab({ value: { state, session }, history }: TabProps) {
     return html`<p class="empty">The sandbox does not run, so it has no terminal. Resume it first.</p>`;
   return html`<div class="ph"><${Shells} ids=${shells.map(({ id }) => id)} open=${command} /><span role="status">${words}</span>
       <button type="button" class="small" onClick=${() => void start()}>New shell</button>
-      <span class="r">Ctrl Shift \\ leaves the terminal</span></div>
+      <span class="r">Ctrl Shift C copies, Ctrl Shift \\ leaves the terminal</span></div>
     <div class="shell" ref=${element}></div>
-    <div class="softkeys">${softKeys.map(
-      ([label, text]) => html`<button type="button" onClick=${() => attachment.current?.send(text)}>${label}</button>`,
-    )}</div>
+    <div class="softkeys" onPointerDown=${keepFocus}>
+      <button type="button" aria-pressed=${isControl ? "true" : "false"} onClick=${() => hold(!isControl)}>ctrl</button>
+      ${softKeys.map(
+        ([label, text]) =>
+          html`<button type="button" onClick=${() => attachment.current?.send(text)}>${label}</button>`,
+      )}</div>
     ${
       pasted &&
       html`<${Question} title="Paste several lines" verb="Paste" close=${() => setPasted(undefined)} act=${pasted.accept}
         text=${`The shell may run each line at once: ${visible(pasted.text.slice(0, 300))}${pasted.text.length > 300 ? "…" : ""}`} />`
     }`;
+}
+
+/** a soft key leaves the focus, and so the keyboard of a phone, where it is */
+function keepFocus(event: Event): void {
+  event.preventDefault();
 }
 
 /** the shells of the session, to change between them; one alone needs no choice */
@@ -102,12 +118,14 @@ interface Shown {
   session: string;
   command: string;
   hold: { current: Attachment | undefined };
+  /** the soft key "ctrl" */
+  control: { isHeld: () => boolean; release: () => void };
   say: (words: string) => void;
   /** asks before text of several lines is pasted */
   ask: (text: string, accept: () => void) => void;
 }
 
-function attached(place: HTMLElement, { session, command, hold, say, ask }: Shown): () => void {
+function attached(place: HTMLElement, { session, command, hold, control, say, ask }: Shown): () => void {
   defineStyleElement();
   loadStyles();
   const style = getComputedStyle(place);
@@ -151,10 +169,17 @@ function attached(place: HTMLElement, { session, command, hold, say, ask }: Show
   });
   hold.current = connection;
   terminal.onData((data) => {
-    if (shownAgain === 0 || !isReport(data)) connection.send(data);
+    if (shownAgain > 0 && isReport(data)) return;
+    connection.send(control.isHeld() ? withControl(data) : data);
+    if (control.isHeld()) control.release();
   });
   terminal.onResize(({ rows, cols }) => connection.resize(rows, cols));
   terminal.attachCustomKeyEventHandler((event) => {
+    if (event.type === "keydown" && isCopying(event) && terminal.hasSelection()) {
+      event.preventDefault();
+      void copy(terminal.getSelection()).then(() => terminal.focus());
+      return false;
+    }
     const isLeaving = event.ctrlKey && event.shiftKey && event.code === "Backslash";
     if (isLeaving) document.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
     return !isLeaving;

@@ -5,13 +5,15 @@
  */
 
 import { useRef, useState } from "preact/hooks";
-import type { History, HistoryAnswer, SessionLoad } from "../data/history.ts";
-import { now, type Sandbox } from "../data/live.ts";
+import type { HistoryAnswer, Tape as Recorded, Session } from "../data/history.ts";
+import type { Sandbox } from "../data/live.ts";
 import { html } from "../html.ts";
 import { parameter, setParameters } from "../router.ts";
+import { curve } from "../sandbox/curve.ts";
 import { clock, counted, line, span as time, visible } from "../text.ts";
-import { curve } from "./curve.ts";
+import { type Bar, commandBars, connectionBars, processorPoints } from "./tape-lanes.ts";
 import { axisPlace, axisWords, between, moved, place, type Stretch, stretchOf, ticks, width } from "./tape-scale.ts";
+import { TapeTable } from "./tape-table.ts";
 
 /** the stretch that the address names */
 export function chosenStretch(): Stretch | undefined {
@@ -33,8 +35,9 @@ export function Tape({ value: { session }, history }: TapeProps) {
   const area = useRef<SVGSVGElement>(null);
   const [drag, setDrag] = useState<{ one: number; other: number } | undefined>(undefined);
   if (!history.value) return html`<div class="tape" aria-hidden="true"></div>`;
-  const { sessions, hasOlder, commands, snapshots, lines, refused, loads } = history.value;
-  const end = session.endedAt ?? now.value;
+  const { sessions, hasOlder, commands, tape, totals } = history.value;
+  const { snapshots } = tape;
+  const end = session.endedAt ?? tape.to;
   const all = stretchOf(
     sessions.flatMap(({ startedAt, createdAt }) => startedAt ?? createdAt),
     end,
@@ -56,9 +59,11 @@ export function Tape({ value: { session }, history }: TapeProps) {
       return;
     }
     const [under] = document.elementsFromPoint(event.clientX, event.clientY);
-    const command = under instanceof SVGElement ? under.dataset.command : undefined;
-    if (command === undefined) choose(undefined);
-    else setParameters({ tab: "commands", command });
+    const { command, from, to } = under instanceof SVGElement ? under.dataset : {};
+    if (command !== undefined) setParameters({ tab: "commands", command });
+    // A bar of several commands: the tab lists them.
+    else if (from !== undefined && to !== undefined) setParameters({ tab: "commands", command: "", from, to });
+    else choose(undefined);
   };
   const pressed = (event: KeyboardEvent) => {
     const part = { ArrowLeft: -0.5, ArrowRight: 0.5 }[event.key];
@@ -70,10 +75,13 @@ export function Tape({ value: { session }, history }: TapeProps) {
   const amounts = [
     counted(sessions.length, "session"),
     counted(snapshots.length, "snapshot"),
-    counted(commands.length, "command"),
-    counted(lines.length, "connection"),
+    counted(Math.max(commands.length, totals.commands), "command"),
+    counted(totals.allowed + totals.refused, "connection"),
   ];
-  const summary = `${amounts.join(", ")} of which ${refused} refused`;
+  const summary = `${amounts.join(", ")} of which ${totals.refused} refused`;
+  const bars = commandBars(tape, commands, commands.length >= totals.commands);
+  const connections = connectionBars(tape);
+  const missing = missingWords(tape);
   return html`<div class="tape">
     <div class="lanes" aria-hidden="true"><span>sessions</span><span>commands</span><span>egress</span><span>cpu</span></div>
     <div class="drawing">
@@ -94,18 +102,10 @@ export function Tape({ value: { session }, history }: TapeProps) {
           ...${span(each.startedAt ?? each.createdAt, each.endedAt ?? end)}
         ><title>${`session ${each.id} ${each.state}`}</title></rect>`,
       )}
-      ${commands.map(
-        (each) => html`<rect
-          class=${commandKind(each.exitCode)} y=${lanes.commands} height="13" rx="1.5" data-command=${each.id}
-          ...${span(each.startedAt, each.endedAt ?? end)}
-        ><title>${line(each.command, each.args)}</title></rect>`,
-      )}
-      ${lines.map(({ at, allowed }) =>
-        allowed === false
-          ? html`<rect class="denied" y=${lanes.egress - 1} height="16" width="2.4" x=${x(Number(at))} />`
-          : html`<rect class="passed" y=${lanes.egress + 3} height="10" width="1.2" x=${x(Number(at))} />`,
-      )}
-      ${loads.map((each) => html`<${Processors} load=${each} all=${all} />`)}
+      ${bars.map((each) => html`<rect class=${each.kind} y=${lanes.commands} height="13" rx="1.5" ...${dataOf(each)} ...${span(each.from, each.to)}><title>${titleOf(each)}</title></rect>`)}
+      ${connections.allowed.map((each) => html`<rect class=${each.kind} y=${lanes.egress + 3} height="10" ...${span(each.from, each.to)} />`)}
+      ${connections.refused.map((each) => html`<rect class=${each.kind} y=${lanes.egress - 1} height="16" ...${span(each.from, each.to)} />`)}
+      ${sessions.map((each) => html`<${Processors} session=${each} tape=${tape} all=${all} />`)}
       ${session.endedAt === null && html`<line class="now" x1=${x(end)} x2=${x(end)} y1="0" y2=${lanes.bottom} />`}
       ${chosen && html`<rect class="brush" y="0.5" height=${lanes.bottom - 1} rx="2" ...${span(chosen.from, chosen.to)} />`}
     </svg>
@@ -120,28 +120,42 @@ export function Tape({ value: { session }, history }: TapeProps) {
     </div>
     </div>
     ${
-      (chosen || hasOlder) &&
+      (chosen || hasOlder || missing !== "") &&
       html`<div class="brushed">
         ${
           chosen &&
-          html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)}, ${time(chosen.to - chosen.from)}, in every tab</span>
+          html`<span>only ${clock(chosen.from)} – ${clock(chosen.to)}, ${time(chosen.to - chosen.from)}, in every tab with times</span>
             <button type="button" class="plain" onClick=${() => choose(undefined)}>Show all</button>`
         }
         ${hasOlder && html`<button type="button" class="plain" onClick=${history.readOlder}>Older sessions</button>`}
+        ${missing !== "" && html`<span class="missing">${missing}</span>`}
       </div>`
     }
-    <details class="as-table"><summary><span class="unseen">Time line </span>as a table</summary><${AsTable} value=${history.value} end=${end} /></details>
+    <details class="as-table"><summary><span class="unseen">Time line </span>as a table</summary><${TapeTable} value=${history.value} stretch=${chosen} /></details>
   </div>`;
 }
 
+/** what the tape does not show, in a sentence; empty if there is nothing */
+function missingWords({ truncated: { sessions, snapshots, egress } }: Recorded): string {
+  const parts = [sessions && "older sessions", snapshots && "older snapshots", egress && "some connections"];
+  const missing = parts.filter((each) => each !== false).join(" and ");
+  return missing === "" ? "" : `${missing} are not shown${egress ? ": their log is incomplete or no longer kept" : ""}`;
+}
+
+function dataOf({ from, to, command }: Bar): Record<string, string> {
+  return command ? { "data-command": command.id } : { "data-from": String(from), "data-to": String(to) };
+}
+
+function titleOf({ command, kind }: Bar): string {
+  if (command) return line(command.command, command.args);
+  return kind === "denied" ? "several commands, some failed" : "several commands";
+}
+
 /** the busy processors of a session; the top of the lane is as many as it has */
-function Processors({ load: { session, samples }, all }: { load: SessionLoad; all: Stretch }) {
-  const points = [
-    { at: session.startedAt ?? session.createdAt, value: samples[0]?.processors ?? 0 },
-    ...samples.map(({ at, processors }) => ({ at, value: processors })),
-  ];
+function Processors({ session, tape, all }: { session: Session; tape: Recorded; all: Stretch }) {
+  const lived = { from: session.startedAt ?? session.createdAt, to: session.endedAt ?? tape.to };
   const frame = { stretch: all, most: session.vcpus, bottom: lanes.bottom, height: lanes.bottom - lanes.cpu };
-  const { line: edge, area } = curve(points, frame);
+  const { line: edge, area } = curve(processorPoints(tape, lived), frame);
   return html`<path class="cpu" d=${area} /><path class="cpu-edge" d=${edge} />`;
 }
 
@@ -150,54 +164,9 @@ function lastPart({ from, to }: Stretch): Stretch {
   return { from: Math.round(to - (to - from) / 10), to };
 }
 
-function commandKind(exitCode: number | null): string {
-  if (exitCode === null) return "going";
-  return exitCode === 0 ? "done" : "denied";
-}
-
 /** a diamond at a moment, which keeps its shape however wide the tape is */
 function Mark({ at, title }: { at: number; title: string }) {
   return html`<svg class="diamond" viewBox="0 0 12 12" style=${{ left: `${(at / width) * 100}%` }} aria-hidden="true">
     <title>${title}</title><path d="M6 .8L11.2 6 6 11.2.8 6z" />
   </svg>`;
-}
-
-const mostRows = 200;
-
-function AsTable({ value: { sessions, commands, snapshots, lines, loads }, end }: { value: History; end: number }) {
-  const rows = [
-    ...sessions.map((each) => ({
-      at: each.startedAt ?? each.createdAt,
-      lane: "session",
-      what: `${each.id}, ${each.state}`,
-      for: (each.endedAt ?? end) - each.createdAt,
-    })),
-    ...snapshots.map((each) => ({ at: each.createdAt, lane: "snapshot", what: each.name ?? each.id, for: 0 })),
-    ...commands.map((each) => ({
-      at: each.startedAt,
-      lane: "command",
-      what: `${line(each.command, each.args)}, ${each.exitCode === null ? "runs" : `exited with ${each.exitCode}`}`,
-      for: (each.endedAt ?? end) - each.startedAt,
-    })),
-    ...lines.map((each) => ({
-      at: Number(each.at),
-      lane: each.allowed === false ? "refused" : "connection",
-      what: String(each.name ?? each.address ?? ""),
-      for: 0,
-    })),
-    ...loads.flatMap(({ session, samples }) => {
-      const [first] = samples;
-      if (!first) return [];
-      const [peak, last] = [Math.max(...samples.map(({ processors }) => processors)), samples.at(-1) ?? first];
-      const what = `at most ${peak.toFixed(1)} of ${session.vcpus} processors`;
-      return [{ at: first.at, lane: "cpu", what, for: last.at - first.at }];
-    }),
-  ].toSorted((a, b) => b.at - a.at);
-  return html`<table><thead><tr><th scope="col">Time</th><th scope="col">Lane</th><th scope="col">What</th><th scope="col">Lasted</th></tr></thead>
-    <tbody>${rows
-      .slice(0, mostRows)
-      .map(
-        (row) =>
-          html`<tr><td class="mono">${clock(row.at)}</td><td>${row.lane}</td><td class="mono">${visible(row.what)}</td><td class="mono">${row.for > 0 ? time(row.for) : ""}</td></tr>`,
-      )}</tbody></table>`;
 }

@@ -125,6 +125,26 @@ export const fixedAnswers: Answers = {
     commands: commands.map(([line, exit], at) => commandOf(session, at, line, exit)),
     next: null,
   }),
+  getTape: () => ({
+    from: crawler.createdAt,
+    to: noon,
+    step: minute / 2,
+    sessions: [],
+    snapshots: snapshots.map(({ id, name, createdAt }) => ({ id, name, createdAt })),
+    buckets: [...Array(28).keys()].map((part) => {
+      const at = crawler.createdAt + (part * minute) / 2;
+      const lines = log.filter((line) => Number(line.at) >= at && Number(line.at) < at + minute / 2);
+      const count = (allowed: boolean) => lines.filter((line) => line.allowed === allowed).length;
+      return {
+        at,
+        commands: { started: commands[part] ? 1 : 0, failed: 0, running: 1 },
+        egress: { allowed: count(true), refused: count(false) },
+        snapshots: 0,
+        processors: wave(part, 2),
+      };
+    }),
+    truncated: { sessions: false, snapshots: false, egress: false },
+  }),
   listUsageSamples: () => ({
     samples: [...Array(28).keys()].map((at) => ({
       at: crawler.createdAt + (at + 1) * (minute / 2),
