@@ -186,3 +186,48 @@ test("an output has its size, its lines of errors, and on request every byte", a
   await page.context().close();
   await client.call("deleteSandbox", { params: { sandbox: "noisy" } });
 });
+
+test("snapshots have their sandboxes as leaves, are kept for ever, and a phone has every action", async () => {
+  await client.call("createSandbox", { body: { name: "tree", networkPolicy: "deny-all" } });
+  const params = { sandbox: "tree" };
+  const { id } = await client.call("createSnapshot", { params, body: { name: "root", expiration: 3_600_000 } });
+  await client.call("createSandbox", {
+    body: { name: "leaf", persistent: false, source: { kind: "snapshot", snapshotId: id } },
+  });
+  await run("tree", "echo longer > /tmp/grown");
+  const { page, complaints } = await signedIn(browser, daemon());
+  await at(page, "tree", "snapshots");
+  const row = page.getByRole("row").filter({ has: page.getByRole("button", { name: "root", exact: true }) });
+  await row.getByText(/^59m$/).waitFor();
+  const leaf = page.getByRole("row").filter({ has: page.getByRole("link", { name: "leaf", exact: true }) });
+  await leaf.getByRole("img", { name: "running" }).waitFor();
+  await row.getByRole("button", { name: "Diff" }).click();
+  const grown = page.getByRole("listitem").filter({ hasText: "/tmp/grown" });
+  await grown.getByText("+7 B", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+
+  await row.getByRole("button", { name: "Keep…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Keep this snapshot" });
+  await dialog.getByLabel("Name").fill("keeper");
+  await dialog.getByRole("button", { name: "Keep" }).click();
+  const kept = page.getByRole("row").filter({ has: page.getByRole("button", { name: "keeper", exact: true }) });
+  await kept.getByText("never").waitFor();
+  const taken = { snapshot: id };
+  expect(await client.call("getSnapshot", { params: taken })).toMatchObject({ name: "keeper", expiration: 0 });
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  await at(page, "tree", "snapshots");
+  await kept.getByRole("button", { name: "Actions of keeper" }).click();
+  const menu = page.getByRole("dialog", { name: "keeper" });
+  for (const name of ["Diff", "New sandbox", "Keep…"]) await menu.getByRole("button", { name, exact: true }).waitFor();
+  await menu.getByText(`sandkeep snapshot keep ${id}`).waitFor();
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+  await menu.getByRole("button", { name: "Delete…", exact: true }).click();
+  await page.getByRole("dialog", { name: "Delete snapshot" }).getByRole("button", { name: "Delete" }).click();
+  await kept.waitFor({ state: "detached" });
+  expect((await client.call("getSnapshot", { params: taken })).state).toBe("deleted");
+  expect(complaints).toEqual([]);
+  await page.context().close();
+  for (const sandbox of ["tree", "leaf"])
+    await client.call("deleteSandbox", { params: { sandbox }, query: { snapshots: true } });
+});

@@ -11,17 +11,20 @@ import { durationOf } from "../units.ts";
 import { unknownVerb, verbOf } from "../verbs.ts";
 
 export const snapshotUsage = `Usage: sandkeep snapshot create [options] <sandbox>
+       sandkeep snapshot keep [options] <snapshot>
        sandkeep snapshot ls [options] [sandbox]
        sandkeep snapshot rm [options] <id>...
 
-Keeps the files of a running sandbox, which runs on; lists what is kept; deletes it. create prints the snapshot's id.
+Keeps the files of a running sandbox, which runs on; lists what is kept; deletes it. create prints the snapshot's id. keep
+names a snapshot by its id or its name, and keeps it for ever, or as long as --expires says.
 
 Options:
-  --name <name>            with create: a name for the snapshot
-  --expires <duration>     with create: how long after its last use it is deleted, such as 12h or 30d (never)
+  --name <name>            with create and keep: a name for the snapshot
+  --expires <duration>     with create and keep: how long after its last use it is deleted, such as 12h or 30d
 ${daemonUsage}
 Example:
   sandkeep snapshot create demo --name before-upgrade
+  sandkeep snapshot keep before-upgrade
 `;
 
 export const forkUsage = `Usage: sandkeep fork [options] <sandbox> [name]
@@ -54,8 +57,10 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
   if (values.help) return showUsage(snapshotUsage, context);
   const [given = "", ...names] = positionals;
   const verb = verbOf(given);
-  const fits = { create: names.length === 1, ls: names.length <= 1, rm: names.length > 0 }[verb];
-  if (fits === undefined) throw misuse(unknownVerb("snapshot", given, ["create", "ls", "rm"]), snapshotUsage);
+  const fits = { create: names.length === 1, keep: names.length === 1, ls: names.length <= 1, rm: names.length > 0 }[
+    verb
+  ];
+  if (fits === undefined) throw misuse(unknownVerb("snapshot", given, ["create", "keep", "ls", "rm"]), snapshotUsage);
   if (!fits) throw misuse(`Cannot do "snapshot ${given}": the names do not fit`, snapshotUsage);
   const expiration = values.expires === undefined ? undefined : durationOf("--expires", values.expires);
   const daemon = new Daemon(values, context);
@@ -67,6 +72,7 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
     ...(values.name !== undefined && { name: values.name }),
     ...(expiration !== undefined && { expiration }),
   };
+  if (verb === "keep") return keep(daemon, name, { expiration: 0, ...body }, json, context);
   const input = { params: { sandbox: name }, query: daemon.scope, body };
   const made = await daemon.askAbout(name, `keep the files of "${name}"`, daemon.client.call("createSnapshot", input));
   context.print(json ? plainJson(made) : made.id);
@@ -111,6 +117,15 @@ export async function snapshotNamed(daemon: Daemon, wanted: string, what: string
     throw new CliError(`Cannot ${what}: ${cause.message}`, "sandkeep snapshot ls lists the snapshots");
   });
   return found.id;
+}
+
+async function keep(daemon: Daemon, name: string, body: object, json: boolean, context: CommandContext) {
+  const what = `keep the snapshot "${name}"`;
+  const input = { params: { snapshot: await snapshotNamed(daemon, name, what) }, query: daemon.team, body };
+  const kept = await daemon.ask(what, daemon.client.call("changeSnapshot", input));
+  context.print(json ? plainJson(kept) : kept.id);
+  if (kept.expiresAt !== null) context.warn(`It expires in ${briefly(kept.expiresAt - context.now())}`);
+  return undefined;
 }
 
 async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, context: CommandContext) {

@@ -97,6 +97,10 @@ export function guarded(
     const snapshot = await store.getSnapshot(id);
     if (snapshot?.teamId === caller.teamId) requireProject(caller, snapshot.projectId);
   };
+  const changesSnapshot = async (caller: Caller, id: string) => {
+    requireChange(caller);
+    await aboutSnapshot(caller, id);
+  };
   const aboutCommand = async (caller: Caller, id: string) => {
     const command = await store.getCommand(id);
     if (command?.teamId === caller.teamId) await sessionIn(caller, command.sessionId);
@@ -237,10 +241,8 @@ export function guarded(
     get: aboutSnapshot,
     list: reads,
     timeline: reads,
-    async delete(caller: Caller, id: string) {
-      requireChange(caller);
-      await aboutSnapshot(caller, id);
-    },
+    change: changesSnapshot,
+    delete: changesSnapshot,
     tree: aboutSnapshot,
     async diff(owner: Owner, id: string, target: DiffTarget) {
       await aboutSnapshot(owner, id);

@@ -205,6 +205,7 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     get: unrecorded,
     list: unrecorded,
     timeline: unrecorded,
+    change: onThing("snapshot.change"),
     delete: onThing("snapshot.delete"),
     tree: unrecorded,
     diff: unrecorded,

@@ -48,7 +48,7 @@ interface FileEvent {
 }
 
 interface SnapshotEvent {
-  type: "snapshot.created" | "snapshot.deleted" | "snapshot.failed";
+  type: "snapshot.created" | "snapshot.changed" | "snapshot.deleted" | "snapshot.failed";
   sandbox: string;
   snapshotId: string;
   sessionId: string;

@@ -11,6 +11,13 @@ const batch = 100;
 /** how long the answer to a request with an idempotency key is kept, in ms */
 const repeatWithin = 24 * 60 * 60_000;
 
+/** What a caller can change of a snapshot. */
+export interface SnapshotSettings {
+  name?: string | undefined;
+  /** ms after its last use; 0 for ever */
+  expiration?: number | undefined;
+}
+
 interface RecordSpec {
   method: Snapshot["method"];
   /** default, for an automatic one, the name that its sandbox gives to those at the end of its sessions */
@@ -96,6 +103,30 @@ export class Retention {
     await this.#context.store.updateSnapshot(snapshot.id, { lastUsedAt: at, expiresAt });
   }
 
+  /** renames it, or changes how long after its last use it is deleted; 0 keeps it for ever */
+  async change(snapshot: Snapshot, { name, expiration }: SnapshotSettings): Promise<Snapshot> {
+    const { store, now } = this.#context;
+    const at = now();
+    const until = expiration !== undefined && expiration > 0 ? snapshot.lastUsedAt + expiration : undefined;
+    const changed = await store.updateSnapshot(snapshot.id, {
+      updatedAt: at,
+      ...(name !== undefined && { name }),
+      // One whose time would be over already gets it from now on.
+      ...(expiration !== undefined && {
+        expiration,
+        expiresAt: until === undefined ? undefined : until > at ? until : at + expiration,
+      }),
+    });
+    if (!changed) return snapshot;
+    const [sandbox, session] = await Promise.all([
+      store.getSandbox(changed.sandboxId),
+      store.getSession(changed.sessionId),
+    ]);
+    if (sandbox && session) await this.#descriptions.snapshot(sandbox, session, changed);
+    this.#publish("snapshot.changed", changed);
+    return changed;
+  }
+
   /** marks it as deleted; its files are deleted once nothing depends on them */
   async delete(snapshot: Snapshot): Promise<Snapshot> {
     if (snapshot.state === "deleted") return snapshot;
@@ -147,7 +178,10 @@ export class Retention {
     await Promise.all(this.#corrections);
   }
 
-  #publish(type: "snapshot.created" | "snapshot.deleted", { id, projectId, sandboxName, sessionId }: Snapshot): void {
+  #publish(
+    type: `snapshot.${"created" | "changed" | "deleted"}`,
+    { id, projectId, sandboxName, sessionId }: Snapshot,
+  ): void {
     this.#context.events.publish(projectId, { type, sandbox: sandboxName, snapshotId: id, sessionId });
   }
 

@@ -1,4 +1,4 @@
-/** Snapshots for callers: list, get, compare and delete them, and read their family tree. */
+/** Snapshots for callers: list, get, change, compare and delete them, and read their family tree. */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -7,7 +7,7 @@ import type { Page, SnapshotQuery, Span } from "../ports/store.ts";
 import type { DiffOptions, TreeDiff } from "../ports/tree-diff.ts";
 import { type Timeline, type TimelineQuery, timeline } from "../sessions/timeline.ts";
 import { Diffs, type DiffTarget } from "./diffs.ts";
-import type { Retention } from "./retention.ts";
+import type { Retention, SnapshotSettings } from "./retention.ts";
 
 export interface TreeNode {
   snapshot: Snapshot;
@@ -57,6 +57,16 @@ export class SnapshotService {
       count: (span: Span) => store.countSnapshots({ ...span, projectId }),
     };
     return timeline(source, query);
+  }
+
+  async change(caller: Caller, id: string, settings: SnapshotSettings): Promise<Snapshot> {
+    const snapshot = await this.get(caller, id);
+    if (snapshot.state !== "created") {
+      throw new SandkeepError("gone", `Cannot change snapshot '${id}': it is ${snapshot.state}`, {
+        about: { kind: "snapshot" },
+      });
+    }
+    return this.#retention.change(snapshot, settings);
   }
 
   async delete(caller: Caller, id: string): Promise<Snapshot> {

@@ -67,9 +67,14 @@ export function SnapshotDiff({ from, others, close }: DiffProps) {
 
 function ChangeRow({ value: { path, change, before, after } }: { value: Change }) {
   const kind = { added: "run", changed: "busy", removed: "fail" }[change];
+  const [old = 0, present = 0] = [before, after].map((facts) => (facts?.type === "file" ? facts.size : 0));
   const sizes = [before, after].flatMap((facts) => (facts?.type === "file" ? [size(facts.size)] : []));
+  const grown = present - old;
   return html`<li>
     <b class=${`mono ${kind}`}>${letters[change]}<span class="unseen"> ${change}</span></b>
-    <span class="mono cut">${visible(path)}</span><span class="num quiet">${sizes.join(" → ")}</span>
+    <span class="mono cut">${visible(path)}</span><span class="num quiet">${change === "changed" && `${sizes.join(" → ")} `}${
+      grown !== 0 &&
+      html`<span class=${grown > 0 ? "run" : "fail"}>${grown > 0 ? "+" : "−"}${size(Math.abs(grown))}</span>`
+    }</span>
   </li>`;
 }

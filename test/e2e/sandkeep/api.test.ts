@@ -11,6 +11,7 @@ import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { compareSnapshots } from "./comparison.ts";
 import { DocumentClient, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
 import { expectRefusal, invalidRequests, minimal } from "./invalid-requests.ts";
+import { changedSnapshot } from "./snapshot-settings.ts";
 import { tapeSoFar } from "./tape.ts";
 import { endOfTeam, teamsAndKeys, webhooks } from "./team-stories.ts";
 import { attachedTo } from "./terminal.ts";
@@ -209,6 +210,7 @@ describe("valid requests", () => {
     things.snapshot = snapshot.id;
     expect(snapshot).toMatchObject({ name: "first", method: "manual", sandbox: "story" });
     expect((await call("getSnapshot")).json.id).toBe(snapshot.id);
+    await changedSnapshot(call);
     const fork = (await call("forkSandbox", { body: { name: "fork" } })).json;
     expect(fork.session.sourceSnapshotId).toMatch(/^snap_/);
     await call("deleteSandbox", { params: { sandbox: "fork" }, query: { snapshots: true } });

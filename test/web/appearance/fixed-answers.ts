@@ -14,11 +14,12 @@ export const fixedAnswers: Answers = {
     ...{ teamId: "team_default", team: "default", projectId: "prj_default", project: "default" },
     ...{ key: { id: "key_1", name: "ci" }, readOnly: false, admin: true },
   }),
-  listTeams: () => ({ teams: [{ id: "team_default", slug: "default", createdAt: 0 }] }),
+  listTeams: () => ({ teams: [{ id: "team_default", slug: "default", createdAt: 0 }], next: null }),
   listProjects: () => ({
     projects: ["default", "nightly"].map((name) => ({
       ...{ id: `prj_${name}`, name, teamId: "team_default", createdAt: 0 },
     })),
+    next: null,
   }),
   listSandboxes: () => ({ sandboxes, next: null }),
   getSandbox: () => crawler,

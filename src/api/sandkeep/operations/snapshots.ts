@@ -1,4 +1,4 @@
-/** Snapshots: list, get, compare and delete them, read their family tree, and make images from them. */
+/** Snapshots: list, get, change, compare and delete them, read their family tree, and make images from them. */
 
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -53,6 +53,23 @@ export function snapshotOperations({ core }: Dialect) {
       params,
       answer: answers("The snapshot", snapshotResource),
       run: async ({ caller, params: { snapshot } }) => printSnapshot(await core.snapshots.get(caller, snapshot)),
+    }),
+    operation({
+      id: "changeSnapshot",
+      method: "PATCH",
+      path: "/snapshots/{snapshot}",
+      tag,
+      summary: "Renames a snapshot, or changes when it expires",
+      description: "A name also protects it where its sandbox keeps only its last few snapshots.",
+      about: "team",
+      params,
+      body: z.strictObject({
+        name: z.string().min(1).max(128).optional(),
+        expiration: z.int().min(0).optional().meta({ description: "Milliseconds after its last use; 0 for ever" }),
+      }),
+      answer: answers("The snapshot", snapshotResource),
+      run: async ({ caller, params: { snapshot }, body }) =>
+        printSnapshot(await core.snapshots.change(caller, snapshot, body)),
     }),
     operation({
       id: "deleteSnapshot",
