@@ -1,5 +1,9 @@
 /** The page of a sandbox in a real browser: its tape, and what its tabs say about a chosen time. */
 
+import { execFile } from "node:child_process";
+import { readFile, stat } from "node:fs/promises";
+import { get } from "node:http";
+import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SandkeepClient } from "../../src/client/client.ts";
@@ -171,6 +175,36 @@ test("the policy is read and changed, with the difference before it is applied; 
   await client.call("deleteSandbox", { params: { sandbox: "strict" }, query: { snapshots: true } });
 });
 
+test("a port has its connections and bytes, in its tab and among the connections", async () => {
+  await client.call("createSandbox", { body: { name: "door", persistent: false, ports: [3000] } });
+  const params = { sandbox: "door" };
+  const server = `require("http").createServer((_, answer) => answer.end("x".repeat(5000))).listen(3000)`;
+  await client.call("startCommand", { params, body: { command: "node", args: ["-e", server] } });
+  const [{ url = null } = {}] = (await client.call("getSandbox", { params })).ports;
+  await expect.poll(() => statusOf(url), { timeout: 30_000 }).toBe(200);
+  const { page, complaints } = await signedIn(browser, daemon());
+  await at(page, "door", "ports");
+  const words = /[1-9]\d* connections? · \d.* in · (5\.\d|\d\d\.\d) kB out/;
+  await page.getByRole("group", { name: "Port 3000" }).getByText(words).waitFor();
+  await at(page, "door", "egress", "&view=ports");
+  await page.getByRole("row").filter({ hasText: "3000" }).getByText("kB").first().waitFor();
+  expect(complaints).toEqual([]);
+  await page.context().close();
+  await client.call("deleteSandbox", { params });
+});
+
+/** of the page at a port; it asks the daemon itself, since only browsers know names below localhost */
+async function statusOf(url: string | null): Promise<number | undefined> {
+  const { hostname } = new URL(url ?? "");
+  const { port } = new URL(daemon().url);
+  return new Promise((resolve, reject) => {
+    get({ host: "127.0.0.1", port, headers: { host: `${hostname}:${port}`, connection: "close" } }, (answer) => {
+      answer.resume();
+      answer.on("end", () => resolve(answer.statusCode));
+    }).on("error", reject);
+  });
+}
+
 test("an output has its size, its lines of errors, and on request every byte", async () => {
   await client.call("createSandbox", { body: { name: "noisy", persistent: false, networkPolicy: "deny-all" } });
   await run("noisy", String.raw`printf '\033[31mred\033[0m\r\n'; printf 'one\ntwo\n' >&2`);
@@ -230,4 +264,90 @@ test("snapshots have their sandboxes as leaves, are kept for ever, and a phone h
   await page.context().close();
   for (const sandbox of ["tree", "leaf"])
     await client.call("deleteSandbox", { params: { sandbox }, query: { snapshots: true } });
+});
+
+test("files are found by their path, moved, marked as changed, and saved without passing through the page", async () => {
+  await client.call("createSandbox", { body: { name: "shelf", networkPolicy: "deny-all" } });
+  const params = { sandbox: "shelf" };
+  await run("shelf", "mkdir -p /tmp/box/deep; echo old > /tmp/box/old; echo gone > /tmp/box/gone");
+  const { id } = await client.call("createSnapshot", { params, body: { name: "before" } });
+  await run("shelf", "echo new > /tmp/box/deep/new; rm /tmp/box/gone; echo older > /tmp/box/old");
+  // More than the page may hold while it saves it: the bytes must go to the disk as they come.
+  await run("shelf", "truncate -s 300M /tmp/box/large");
+  const { page, complaints } = await signedIn(browser, daemon());
+  await at(page, "shelf", "files");
+  await page.getByLabel("Go to path").waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("/tmp/box/old\n");
+  await page.getByLabel("Content").getByText("older").waitFor();
+  const row = (name: string) =>
+    page.getByLabel("Files", { exact: true }).getByRole("listitem").filter({ hasText: name });
+  await page.getByLabel("Changed since").selectOption(id);
+  await row("old").getByText("changed").waitFor();
+  await row("deep").getByText("changed").waitFor();
+  await row("large").getByText("added").waitFor();
+  await row("gone").getByText("removed").waitFor();
+
+  await page.getByRole("button", { name: "Move…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Move or rename" });
+  await dialog.getByRole("textbox").fill("/tmp/box/deep/renamed");
+  await dialog.getByRole("button", { name: "Move" }).click();
+  await row("renamed").waitFor();
+  await page.getByLabel("Content").getByText("older").waitFor();
+  expect(new URL(page.url()).searchParams.get("folder")).toBe("/tmp/box/deep");
+
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download", exact: true }).click();
+  const saved = await saving;
+  expect(saved.suggestedFilename()).toBe("renamed");
+  expect(await readFile(await saved.path(), "utf8")).toBe("older\n");
+  // The address was valid once.
+  expect((await page.request.get(saved.url())).status()).toBe(401);
+
+  await page.getByRole("button", { name: "Up", exact: true }).click();
+  await row("large").getByRole("button").click();
+  const savingLarge = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download", exact: true }).click();
+  const large = await savingLarge;
+  expect((await stat(await large.path())).size).toBe(300 * 2 ** 20);
+  await large.delete();
+  const savingFolder = page.waitForEvent("download");
+  await page.goto(`${daemon().url}/ui/sandboxes/shelf?tab=files&folder=/tmp/box/deep`);
+  await page.getByRole("button", { name: "Get as .tar.gz" }).click();
+  const archive = await savingFolder;
+  expect(archive.suggestedFilename()).toBe("deep.tar.gz");
+  const { stdout } = await promisify(execFile)("tar", ["-tzf", await archive.path()]);
+  expect(stdout).toContain("renamed");
+  expect(complaints).toEqual([]);
+  await page.context().close();
+  await client.call("deleteSandbox", { params, query: { snapshots: true } });
+});
+
+test("a terminal copies with the keyboard, and a phone can type control characters", async () => {
+  await client.call("createSandbox", { body: { name: "keys", persistent: false, networkPolicy: "deny-all" } });
+  const { page, complaints } = await signedIn(browser, daemon(), {
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  await at(page, "keys", "terminal");
+  await page.getByText("connected").waitFor();
+  await page.keyboard.type("clear; echo copied''word; cat\n");
+  const screen = page.locator(".shell .xterm-rows");
+  // The layer above the letters takes the click.
+  await screen.getByText("copiedword", { exact: true }).dblclick({ force: true });
+  await page.keyboard.press("Control+Shift+C");
+  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe("copiedword");
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  const control = page.getByRole("button", { name: "ctrl", exact: true });
+  await control.click();
+  expect(await control.getAttribute("aria-pressed")).toBe("true");
+  await page.keyboard.type("c");
+  await screen.getByText("^C").waitFor();
+  // Only for one key: these letters are letters again, for the shell that is back.
+  expect(await control.getAttribute("aria-pressed")).toBe("false");
+  await page.keyboard.type("echo a''gain\n");
+  await screen.getByText("again", { exact: true }).waitFor();
+  expect(complaints).toEqual([]);
+  await page.context().close();
+  await client.call("deleteSandbox", { params: { sandbox: "keys" } });
 });

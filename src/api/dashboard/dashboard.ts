@@ -9,6 +9,7 @@
  *   GET    /ui/session      renews the session of a visitor
  *   DELETE /ui/session      signs out
  *   POST   /ui/links        with a key: a link that signs a browser in once
+ *   …      /ui/downloads    files of sandboxes, for the browser to save (downloads.ts)
  *   GET    /ui/examples     how programs use a sandbox, or make one, over each dialect
  */
 
@@ -19,10 +20,11 @@ import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import { BrowserSessions, type OpenedSession, type Sender, senderOf } from "../kit/browser/browser-sessions.ts";
 import type { ApiDialect, Example, ExamplePlace, Service } from "../kit/dialect.ts";
-import { addressOf, bodyText, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
+import { addressOf, bodyText, type Connection, InvalidInput, json, jsonOf, parsed } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { retryAfter, statuses } from "../kit/refusal.ts";
 import { Assets, type DashboardFiles } from "./assets.ts";
+import { downloadRoutes } from "./downloads.ts";
 import { OneTimeLinks } from "./one-time-links.ts";
 import { page, pageHeaders } from "./page.ts";
 
@@ -52,7 +54,7 @@ export function createDashboard(
   const sessions = new BrowserSessions(service);
   const links = new OneTimeLinks(clock);
   const assets = new Assets(files);
-  const app = new Hono();
+  const app = new Hono<{ Bindings: Connection }>();
   app.onError((error) => refusal(error, logError));
 
   const admitted = (caller: Caller, { setCookie, binding, expiresAt }: OpenedSession) => {
@@ -103,6 +105,7 @@ export function createDashboard(
     const isKnown = name !== undefined && id !== undefined && sessionId !== undefined;
     return json({ examples: examples({ url: publicUrl(), ...(isKnown && { sandbox: { name, id, sessionId } }) }) });
   });
+  downloadRoutes(app, service, sessions);
   app.get("/ui/v/:hash/:path{.+}", (c) => {
     const asset = assets.find(c.req.param("hash"), c.req.param("path"));
     return asset ? assets.answer(asset, c.req.header("accept-encoding")) : c.json(nothing, 404);

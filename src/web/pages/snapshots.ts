@@ -195,7 +195,7 @@ function Menu({ title, acts, close }: { title: string; acts: readonly Act[]; clo
   });
   return html`<${Dialog} title=${title} close=${close}><div class="menu">${acts.map(
     (one) =>
-      html`<${ActOf} act=${closing(one)} kind=${one.isDanger ? "danger" : undefined} />${one.cli === undefined ? html`<span></span>` : html`<button type="button" class="plain" title="Copy the command" onClick=${() => void copy(one.cli ?? "")}><code>${one.cli}</code></button>`}`,
+      html`<${ActOf} act=${closing(one)} kind=${one.isDanger ? "danger" : undefined} />${one.cli === undefined ? html`<span></span>` : html`<button type="button" class="plain cut" title="Copy the command" onClick=${() => void copy(one.cli ?? "")}><code>${one.cli}</code></button>`}`,
   )}</div><//>`;
 }
 

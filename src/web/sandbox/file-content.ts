@@ -6,6 +6,7 @@ import { act, say } from "../parts/acts.ts";
 import { Question } from "../parts/dialog.ts";
 import { client, sentence } from "../session.ts";
 import { date, size, visible } from "../text.ts";
+import { download, Move } from "./file-acts.ts";
 import type { File } from "./files-tab.ts";
 import { plainText } from "./output.ts";
 import { pictureType } from "./pictures.ts";
@@ -27,13 +28,15 @@ interface ContentProps {
   session: string;
   /** called when the file was deleted */
   gone: () => void;
+  /** called with its new path when it was moved */
+  moved: (path: string) => void;
 }
 
-export function FileContent({ file, session, gone }: ContentProps) {
+export function FileContent({ file, session, gone, moved }: ContentProps) {
   const [content, setContent] = useState<Content | undefined>(undefined);
   const [problem, setProblem] = useState("");
   const [draft, setDraft] = useState<string | undefined>(undefined);
-  const [isAsking, setAsking] = useState(false);
+  const [asking, setAsking] = useState<"delete" | "move" | undefined>(undefined);
   const params = { session };
   const query = { path: file.path };
   useEffect(() => {
@@ -68,14 +71,15 @@ export function FileContent({ file, session, gone }: ContentProps) {
     if (done) gone();
   };
   const canEdit = content?.isExact === true && file.size <= mostShown && file.type === "file";
-  return html`<div class="ph"><b class="mono cut">${visible(file.name)}</b><span class="num">${size(file.size)}</span>
+  return html`<div class="ph wraps"><b class="mono cut">${visible(file.name)}</b><span class="num">${size(file.size)}</span>
       <span class="cut quiet">${visible(file.owner)} · ${date(file.modifiedAt)}</span>
       <span class="gap"></span>
       ${
         draft === undefined
           ? html`${canEdit && html`<button type="button" class="small" onClick=${() => setDraft(content?.text ?? "")}>Edit</button>`}
-              <button type="button" class="small" onClick=${() => void download(file, session)}>Download</button>
-              <button type="button" class="small danger" onClick=${() => setAsking(true)}>Delete…</button>`
+              <button type="button" class="small" onClick=${() => void download(session, file.path)}>Download</button>
+              <button type="button" class="small" onClick=${() => setAsking("move")}>Move…</button>
+              <button type="button" class="small danger" onClick=${() => setAsking("delete")}>Delete…</button>`
           : html`<button type="button" class="small primary" onClick=${save}>Save</button>
               <button type="button" class="small" onClick=${() => setDraft(undefined)}>Cancel</button>`
       }
@@ -91,9 +95,13 @@ export function FileContent({ file, session, gone }: ContentProps) {
     }
     ${file.size > mostShown && html`<p class="note">Only the first ${size(mostShown)} are shown.</p>`}
     ${
-      isAsking &&
+      asking === "move" &&
+      html`<${Move} session=${session} path=${file.path} close=${() => setAsking(undefined)} moved=${moved} />`
+    }
+    ${
+      asking === "delete" &&
       html`<${Question} title=${`Delete ${visible(file.name)}`} verb="Delete" text=${`${visible(file.path)} is lost.`}
-        close=${() => setAsking(false)} act=${() => void remove()} />`
+        close=${() => setAsking(undefined)} act=${() => void remove()} />`
     }`;
 }
 
@@ -105,18 +113,4 @@ function textOf(bytes: Uint8Array): Content {
   } catch {
     return { text: new TextDecoder().decode(bytes), isExact: false };
   }
-}
-
-async function download({ name, path }: File, session: string): Promise<void> {
-  const response = await act(`Cannot download ${name}`, () =>
-    client.send("readFile", { params: { session }, query: { path } }),
-  );
-  if (!response) return;
-  // Never a type that a browser would show as a page.
-  const blob = new Blob([await response.arrayBuffer()], { type: "application/octet-stream" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -1,36 +1,63 @@
-/** The files of a running sandbox: folders to walk through, uploads by dropping, and one file to read or change. */
+/**
+ * The files of a running sandbox: folders to walk through, what changed since a snapshot, uploads by dropping, and one file to
+ * read or change.
+ */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { Output } from "../../client/types.ts";
-import { useAnswer } from "../data/answer.ts";
+import { type Answer, useAnswer } from "../data/answer.ts";
+import { type ChangedFiles, goneFrom, useChangedFiles } from "../data/changed-files.ts";
 import { html } from "../html.ts";
 import { act, say } from "../parts/acts.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { parameter, setParameters } from "../router.ts";
 import { client } from "../session.ts";
-import { size, visible } from "../text.ts";
+import { counted, date, size, visible } from "../text.ts";
+import { download, Move } from "./file-acts.ts";
 import { FileContent } from "./file-content.ts";
 import type { TabProps } from "./sandbox-view.ts";
 
 export type File = Output<"statFile">;
 
-export function FilesTab({ value: { state, session } }: TabProps) {
+export function FilesTab({ value: { name: sandbox, state, session, currentSnapshotId }, history }: TabProps) {
   const folder = parameter("folder") === "" ? session.cwd : parameter("folder");
   const [open, setOpen] = useState<File | undefined>(undefined);
   const [isOver, setOver] = useState(false);
+  const [isMoving, setMoving] = useState(false);
+  const since = parameter("since");
   const params = { session: session.id };
+  /** how often a caller has written files, after which they are compared again */
+  const written = useRef(0);
   const isChanged = ({ type, sessionId }: { type: string; sessionId?: unknown }) =>
     type === "files.written" && sessionId === session.id;
   const answer = useAnswer(
     `${session.id} ${folder}`,
     (signal) => client.call("listFiles", { params, query: { path: folder }, signal }),
-    isChanged,
+    (event) => {
+      if (isChanged(event)) written.current++;
+      return isChanged(event);
+    },
   );
+  const changed = useChangedFiles(sandbox, state === "running" ? since : "", written.current);
   if (state !== "running") return html`<p class="empty">Files can be read while the sandbox runs.</p>`;
   const files = (answer.value?.files ?? []).toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const walk = (path: string) => {
     setOpen(undefined);
     setParameters({ folder: path });
+  };
+  /** opens a folder, or a file in its folder */
+  const jump = async (path: string) => {
+    const file = await act(`Cannot open ${visible(path)}`, () => client.call("statFile", { params, query: { path } }));
+    if (!file) return;
+    walk(isFolder(file) ? file.path : parentOf(file.path));
+    if (!isFolder(file)) setOpen(file);
+  };
+  const submitted = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement)) return;
+    void jump(String(new FormData(form).get("path") ?? ""));
+    form.reset();
   };
   const upload = async (given: Iterable<globalThis.File>) => {
     for (const file of given) {
@@ -70,12 +97,18 @@ export function FilesTab({ value: { state, session } }: TabProps) {
     form.reset();
     answer.reread();
   };
-  return html`<div class="ph">
+  return html`<div class="ph wraps">
       <button type="button" class="small" onClick=${() => walk(parentOf(folder))} disabled=${folder === "/"}>Up</button>
       <${Path} folder=${folder} walk=${walk} />
+      <form class="jump" onSubmit=${submitted}><label class="unseen" for="jump">Go to path</label>
+        <input id="jump" name="path" class="mono" required data-key="/" placeholder="go to path" autocomplete="off" spellcheck=${false} /></form>
       <button type="button" class="small r" onClick=${() => setParameters({ tab: "terminal", shell: "", cwd: folder })}>Terminal here</button>
       <label class="upload">Upload <input type="file" multiple onChange=${chosen} /></label>
+      ${folder !== "/" && html`<button type="button" class="small" onClick=${() => setMoving(true)}>Move folder…</button>`}
+      <button type="button" class="small" title="The folder as an archive" onClick=${() => void download(session.id, folder, true)}>Get as .tar.gz</button>
     </div>
+    <${Since} chosen=${since} snapshots=${history.value?.snapshots ?? []} current=${currentSnapshotId} changed=${changed} />
+    ${isMoving && html`<${Move} session=${session.id} path=${folder} close=${() => setMoving(false)} moved=${walk} />`}
     <div class="split">
       <div class=${isOver ? "pane over" : "pane"} ...${drop}>
         <${Unanswered} answer=${answer} />
@@ -88,10 +121,18 @@ export function FilesTab({ value: { state, session } }: TabProps) {
             >
               <span class="quiet" aria-label=${each.type} role="img">${isFolder(each) ? "▸" : "·"}</span>
               <span class="mono cut">${visible(each.name)}${each.target !== null && html`<span class="quiet"> → ${visible(each.target)}</span>`}</span>
+              <span>${changed.value && html`<${Mark} file=${each} changed=${changed.value} />`}</span>
               <span class="num">${isFolder(each) ? "" : size(each.size)}</span>
               <span class="num quiet">${modeWords(each.mode)}</span>
             </button></li>`,
           )}
+          ${
+            changed.value &&
+            goneFrom(folder, changed.value).map(
+              (name) =>
+                html`<li key=${`gone ${name}`} class="gone"><span class="fail" aria-hidden="true">−</span> <s class="mono cut">${visible(name)}</s> <span class="fail">removed</span></li>`,
+            )
+          }
         </ul>
         <form class="run quietly" onSubmit=${makeFolder}>
           <label class="unseen" for="new-folder">New folder</label>
@@ -105,11 +146,44 @@ export function FilesTab({ value: { state, session } }: TabProps) {
             ? html`<${FileContent} file=${open} session=${session.id} key=${open.path} gone=${() => {
                 setOpen(undefined);
                 answer.reread();
+              }} moved=${(path: string) => {
+                answer.reread();
+                void jump(path);
               }} />`
             : html`<p class="empty">Choose a file to read it. Drop files on the list to upload them.</p>`
         }
       </div>
     </div>`;
+}
+
+interface SinceProps {
+  chosen: string;
+  snapshots: readonly { id: string; name: string | null; createdAt: number }[];
+  current: string | null;
+  changed: Answer<ChangedFiles | undefined>;
+}
+
+/** chooses the snapshot with which the files are compared */
+function Since({ chosen, snapshots, current, changed: { value, problem } }: SinceProps) {
+  if (snapshots.length === 0) return null;
+  const choose = (event: Event) => setParameters({ since: (event.target as HTMLSelectElement).value });
+  return html`<div class="ph"><label for="since">Changed since</label>
+    <select id="since" value=${chosen} onChange=${choose}>
+      <option value="">no snapshot</option>
+      ${snapshots.map(({ id, name, createdAt }) => html`<option value=${id}>${visible(name ?? date(createdAt))}${id === current ? " (next session)" : ""}</option>`)}
+    </select>
+    ${chosen !== "" && !value && problem === "" && html`<span role="status">Comparing …</span>`}
+    ${problem !== "" && html`<span class="problem" role="alert">${problem}</span>`}
+    ${value && html`<span role="status">${counted(value.changes.size, "change")}${value.isCut ? " or more" : ""}</span>`}
+  </div>`;
+}
+
+/** says how a file differs, or that something in a folder does */
+function Mark({ file: { path }, changed: { changes, folders } }: { file: File; changed: ChangedFiles }) {
+  const change = changes.get(path);
+  if (change === "added") return html`<b class="run" title="added">+<span class="unseen"> added</span></b>`;
+  if (change === undefined && !folders.has(path)) return null;
+  return html`<b class="busy" title="changed">●<span class="unseen"> changed</span></b>`;
 }
 
 /** the folders on the way, each a button */

@@ -1,12 +1,21 @@
-/** The ports of a sandbox that clients can reach, and a field to open another one. */
+/** The ports of a sandbox that clients can reach, what went through each, and a field to open another one. */
 
-import { reread } from "../data/live.ts";
+import { useAnswer } from "../data/answer.ts";
+import { readLogs } from "../data/egress-log.ts";
+import { now, reread } from "../data/live.ts";
 import { html } from "../html.ts";
 import { act, copy } from "../parts/acts.ts";
 import { client } from "../session.ts";
+import { counted, size } from "../text.ts";
 import type { TabProps } from "./sandbox-view.ts";
 
-export function PortsTab({ value: { name, ports } }: TabProps) {
+/** ms between two reads while the sandbox runs */
+const every = 5000;
+
+export function PortsTab({ value: { name, ports, state, session } }: TabProps) {
+  const turn = state === "running" ? Math.floor(now.value / every) : 0;
+  const { value: read } = useAnswer(session.id, () => readLogs([session]), undefined, turn);
+  const traffic = new Map(read?.logs.flatMap((log) => log.ports).map((each) => [each.port, each]));
   const open = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.target;
@@ -28,15 +37,23 @@ export function PortsTab({ value: { name, ports } }: TabProps) {
     </form>
     ${ports.length === 0 && html`<p class="empty">No port has an address. Open the port that a program in the sandbox listens on.</p>`}
     ${ports.map(
-      ({ port, url }) => html`<div class="ph">
+      ({ port, url }) => html`<div class="ph wraps" role="group" aria-label=${`Port ${port}`}>
         <b class="mono">${port}</b>
         ${
           url === null
             ? html`<span class="quiet">closed</span>`
             : html`<a class="mono cut" href=${url} target="_blank" rel="noopener noreferrer">${url} ↗</a>
+                <${Through} traffic=${traffic.get(port)} />
                 <button type="button" class="small r" onClick=${() => void copy(url)}>Copy</button>
                 <button type="button" class="small danger" onClick=${() => void close(String(port))}>Close</button>`
         }
       </div>`,
     )}`;
+}
+
+/** the connections of the present session from outside */
+function Through({ traffic }: { traffic: { connections: number; bytesIn: number; bytesOut: number } | undefined }) {
+  if (!traffic) return html`<span class="quiet">no connection yet</span>`;
+  const { connections, bytesIn, bytesOut } = traffic;
+  return html`<span class="num">${counted(connections, "connection")} · ${size(bytesIn)} in · ${size(bytesOut)} out</span>`;
 }

@@ -131,3 +131,20 @@ test("a session whose person has signed out stays so over a restart, until it wo
     true,
   ]);
 });
+
+test("an address for one session needs the cookie of that session, and no binding", async () => {
+  const { sessions, state, whole, cookie } = setup();
+  const { host } = whole;
+  const visitor = sessions.visitorOf(sender(whole));
+  const other = sessions.open(caller, sender({ host }));
+  const [foreign = ""] = other.setCookie.split(";");
+  expect(await sessions.callerAt(sender({ host, cookie }), visitor)).toEqual(caller);
+  expect(await sessions.callerAt(sender({ host, cookie: `${foreign}; ${cookie}` }), visitor)).toEqual(caller);
+  for (const wrong of ["", foreign, `${cookie}0`])
+    expect(await sessions.callerAt(sender({ host, cookie: wrong }), visitor)).toBeUndefined();
+  state.now += 13 * 3600 * 1000;
+  expect(await sessions.callerAt(sender({ host, cookie }), visitor)).toBeUndefined();
+  state.now = 1000;
+  sessions.close(sender(whole));
+  expect(await sessions.callerAt(sender({ host, cookie }), visitor)).toBeUndefined();
+});

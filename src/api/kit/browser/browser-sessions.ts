@@ -86,6 +86,23 @@ export class BrowserSessions {
     return this.#service.core.access.callerOf(team, key);
   }
 
+  /** names the session of a request, which stays the same when it is renewed */
+  visitorOf(sender: Sender): string {
+    return this.#claimsOf(sender).nonce;
+  }
+
+  /**
+   * the caller of a request that carries no binding, if it has the cookie of this session: for an address that a page has
+   * just got for its session, and that nobody else can know
+   */
+  async callerAt(sender: Sender, visitor: string): Promise<Caller | undefined> {
+    const found = this.#cookiesAt(sender).find(
+      ({ nonce, until }) => same(nonce, visitor) && until > this.#service.clock(),
+    );
+    if (!found || this.#signOuts.has(found.nonce)) return undefined;
+    return this.#service.core.access.callerOf(found.team, found.key);
+  }
+
   /** ends the session of a request; returns a Set-Cookie header that removes the cookie */
   close(sender: Sender): string {
     // Until the last of its cookies has expired, which may have been renewed just now.
@@ -109,14 +126,18 @@ export class BrowserSessions {
 
   #claimsOf(sender: Sender): Claims {
     const binding = bindingOf(sender) ?? "";
-    const found = cookiesOf(sender.header("cookie") ?? "", this.#cookieName(sender))
-      .filter((value) => this.#isOurs(value))
-      .map((value) => claims.parse(JSON.parse(Buffer.from(value.split(".")[0] ?? "", "base64url").toString())))
-      .find(({ nonce }) => same(binding, this.#bindingFor(nonce)));
+    const found = this.#cookiesAt(sender).find(({ nonce }) => same(binding, this.#bindingFor(nonce)));
     if (found === undefined) throw refused("there is no such session");
     if (found.until <= this.#service.clock()) throw refused("the session has expired");
     if (this.#signOuts.has(found.nonce)) throw refused("the session has ended");
     return found;
+  }
+
+  /** what the cookies of a request say that this daemon has signed */
+  #cookiesAt(sender: Sender): Claims[] {
+    return cookiesOf(sender.header("cookie") ?? "", this.#cookieName(sender))
+      .filter((value) => this.#isOurs(value))
+      .map((value) => claims.parse(JSON.parse(Buffer.from(value.split(".")[0] ?? "", "base64url").toString())));
   }
 
   #isOurs(cookie: string): boolean {

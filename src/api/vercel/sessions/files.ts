@@ -1,10 +1,10 @@
 /** Files on Vercel's wire: read one, write many as a tar, make a directory. */
 
-import { posix } from "node:path";
 import type { Hono } from "hono";
 import { resolvePath } from "../../../core/files/files.ts";
 import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../../core/model/errors.ts";
 import type { Caller } from "../../../core/model/sandbox.ts";
+import { attachment } from "../../kit/attachment.ts";
 import { bodyBytes, byteBody, hasBody, json } from "../../kit/http.ts";
 import { badRequest, notFound, VercelError } from "../errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "../request.ts";
@@ -99,11 +99,4 @@ async function withFileErrors(
 function isFileError({ code, about }: SandkeepError): boolean {
   if (about) return false;
   return code in kernelWords || code === "invalid" || code === "conflict" || code === "unsupported";
-}
-
-/** the value of `content-disposition`, with only characters that are safe in a header */
-function attachment(path: string): string {
-  const name = posix.basename(path);
-  const plain = name.replace(/[^\x20-\x7e]|["\\]/g, "_");
-  return `attachment; filename="${plain}"${plain === name ? "" : `; filename*=UTF-8''${encodeURIComponent(name.toWellFormed())}`}`;
 }
