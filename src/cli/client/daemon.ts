@@ -70,8 +70,9 @@ export class Daemon {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { message, status, code } = error;
-      // The daemon may say what it cannot do in the same words.
-      throw new Refusal(message.startsWith(`Cannot ${what}: `) ? message : `Cannot ${what}: ${message}`, status, code);
+      // The daemon may say itself that it cannot do that.
+      const isWhole = message.startsWith(`Cannot ${what.split(" ", 1)} `);
+      throw new Refusal(isWhole ? message : `Cannot ${what}: ${message}`, status, code);
     }
   }
 

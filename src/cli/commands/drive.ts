@@ -33,6 +33,8 @@ export async function driveCommand(args: string[], context: CommandContext): Pro
   const { values, positionals } = await readArgs(args, driveUsage, { size: { type: "string" }, ...daemonOptions });
   if (values.help) return showUsage(driveUsage, context);
   const { verb, names } = verbAndNames("drive", positionals, verbs, driveUsage);
+  if (values.size !== undefined && verb !== "create" && verb !== "resize")
+    throw new CliError(`Cannot use --size with "drive ${verb}": it is for create and resize`);
   const maxSize = values.size === undefined ? undefined : bytesOf("--size", values.size);
   const daemon = new Daemon(values, context);
   const { client, scope: query } = daemon;

@@ -94,6 +94,11 @@ async function show(
   }
 }
 
+/** a refusal names the sandbox that was probably meant */
+function asked<T>(daemon: Daemon, params: Place["params"], request: string, answer: Promise<T>): Promise<T> {
+  return "sandbox" in params ? daemon.askAbout(params.sandbox, request, answer) : daemon.ask(request, answer);
+}
+
 /** a sandbox may get another session meanwhile */
 function sessionOf({ team: query }: Daemon, { session }: Page): Place {
   return { params: { session: session.id }, query };
@@ -127,14 +132,14 @@ async function rest(
   begin?: () => void,
 ): Promise<Page> {
   const input = { params, query: { ...query, after, limit: 1000 } };
-  const page = await daemon.ask(what, daemon.client.call("readEgressLog", input));
+  const page = await asked(daemon, params, what, daemon.client.call("readEgressLog", input));
   begin?.();
   for (const event of page.events) print(event);
   return page.more ? rest(daemon, sessionOf(daemon, page), page.next, print) : page;
 }
 
 async function suggest(daemon: Daemon, place: Place, json: boolean, { print, warn }: EgressContext): Promise<void> {
-  const answer = await daemon.ask("suggest a policy", daemon.client.call("suggestPolicy", place));
+  const answer = await asked(daemon, place.params, "suggest a policy", daemon.client.call("suggestPolicy", place));
   if (json) return print(plainJson(answer));
   print(JSON.stringify(answer.networkPolicy, null, 2));
   for (const note of answer.notes) warn(plain(note));

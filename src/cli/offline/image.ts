@@ -261,6 +261,8 @@ function parse(args: string[]) {
   }
 }
 
+/** with the forms of the command, and not with all of its help */
 function usageError(message: string): SandkeepError {
-  return new SandkeepError("invalid", `${message}\n\n${imageUsage}`);
+  const [forms] = imageUsage.split("\n\n", 1);
+  return new SandkeepError("invalid", `${message}\n\n${forms}\nhint: sandkeep image --help shows the options`);
 }

@@ -108,6 +108,8 @@ function parse(args: string[]) {
   }
 }
 
+/** with the forms of the command, and not with all of its help */
 function usageError(message: string): SandkeepError {
-  return new SandkeepError("invalid", `${message}\n\n${registryUsage}`);
+  const [forms] = registryUsage.split("\n\n", 1);
+  return new SandkeepError("invalid", `${message}\n\n${forms}\nhint: sandkeep registry --help shows the options`);
 }

@@ -28,5 +28,11 @@ export function inOwnWords(error: unknown, written: string[] = []): unknown {
   const [image = ""] = written;
   const isProgram = /^[\w.+-]+$/.test(image) && message.includes(`image "${image}" is not here`);
   const hint = `to run "${image}" in the default image: sandkeep run -- ${written.map(shellWord).join(" ")}`;
+  const [, taken] = (error.code === "name_taken" && /Cannot name a sandbox "([^"]+)"/.exec(message)) || [];
+  if (taken !== undefined)
+    return new CliError(
+      message,
+      `sandkeep exec ${shellWord(taken)} runs a program in it; another --name makes a new one`,
+    );
   return new CliError(message, isProgram ? hint : undefined);
 }

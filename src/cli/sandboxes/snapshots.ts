@@ -13,7 +13,7 @@ import { unknownVerb, verbOf } from "../verbs.ts";
 export const snapshotUsage = `Usage: sandkeep snapshot create [options] <sandbox>
        sandkeep snapshot keep [options] <snapshot>
        sandkeep snapshot ls [options] [sandbox]
-       sandkeep snapshot rm [options] <id>...
+       sandkeep snapshot rm [options] <id or name>...
 
 Keeps the files of a running sandbox, which runs on; lists what is kept; deletes it. create prints the snapshot's id. keep
 names a snapshot by its id or its name, and keeps it for ever, or as long as --expires says.
@@ -62,6 +62,9 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
   ];
   if (fits === undefined) throw misuse(unknownVerb("snapshot", given, ["create", "keep", "ls", "rm"]), snapshotUsage);
   if (!fits) throw misuse(`Cannot do "snapshot ${given}": the names do not fit`, snapshotUsage);
+  for (const option of ["name", "expires"] as const)
+    if (values[option] !== undefined && verb !== "create")
+      throw new CliError(`Cannot use --${option} with "snapshot ${given}": it is for create`);
   const expiration = values.expires === undefined ? undefined : durationOf("--expires", values.expires);
   const daemon = new Daemon(values, context);
   const [name = ""] = names;
@@ -134,6 +137,11 @@ async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, 
     daemon.ask("list the snapshots", daemon.client.call("listSnapshots", { query: { ...filter, ...query } })),
   );
   const found = (await Array.fromAsync(pages)).flatMap(({ snapshots }) => snapshots);
+  // One that is deleted may have snapshots; one without any may be a wrong name.
+  if (sandbox !== undefined && found.length === 0) {
+    const asked = daemon.client.call("getSandbox", { params: { sandbox }, query: daemon.scope });
+    await daemon.askAbout(sandbox, `list the snapshots of "${sandbox}"`, asked);
+  }
   if (json) return context.print(plainJson(found)) as undefined;
   const rows = found.map((each) => [
     each.id,
@@ -147,10 +155,20 @@ async function list(daemon: Daemon, sandbox: string | undefined, json: boolean, 
   printTable(titles, rows, context);
 }
 
-async function remove(daemon: Daemon, ids: string[], json: boolean, { print }: CommandContext): Promise<undefined> {
-  for (const snapshot of ids) {
-    const input = { params: { snapshot }, query: daemon.team };
-    await daemon.ask(`delete the snapshot "${snapshot}"`, daemon.client.call("deleteSnapshot", input));
-    print(json ? plainJson({ id: snapshot, deleted: true }) : snapshot);
+async function remove(daemon: Daemon, wanted: string[], json: boolean, { print }: CommandContext): Promise<undefined> {
+  for (const each of wanted) {
+    const what = `delete the snapshot "${each}"`;
+    const snapshot = await onlyNamed(daemon, each, what);
+    await daemon.ask(what, daemon.client.call("deleteSnapshot", { params: { snapshot }, query: daemon.team }));
+    print(json ? plainJson({ id: snapshot, deleted: true }) : each);
   }
+}
+
+/** the id of the only snapshot with this name; what is no name is taken for an id */
+async function onlyNamed(daemon: Daemon, wanted: string, what: string): Promise<string> {
+  if (/^snap_\w{20,}$/.test(wanted)) return wanted;
+  const query = { ...daemon.scope, name: wanted, limit: 2 };
+  const [found, another] = (await daemon.ask(what, daemon.client.call("listSnapshots", { query }))).snapshots;
+  if (another) throw new CliError(`Cannot ${what}: several have this name`, "sandkeep snapshot ls lists their ids");
+  return found?.id ?? wanted;
 }

@@ -120,7 +120,7 @@ test("an image's own command runs without being named, and gets the image's stop
   const run = await cli("run", image, "--url", daemon.url, "-e", "GREETING=once");
   expect(run).toBe("once\n");
   expect(await cli("run", `${registry.host}/test/scratch:zstd`, "--url", daemon.url)).toMatch(
-    /Cannot run the image's command: .*has neither ENTRYPOINT nor CMD/,
+    /Cannot run the command of the image: .*has neither ENTRYPOINT nor CMD/,
   );
 });
 

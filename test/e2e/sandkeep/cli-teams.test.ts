@@ -34,6 +34,9 @@ test("a drive is made, mounted, resized, copied and deleted", async () => {
   expect((await cli.run(["run", "--drive", "other:/x", "--", "cat", "/x/file"])).stdout).toBe("kept\n");
   expect(await cli.json(["drive", "resize", "cache", "--size", "128m"])).toMatchObject({ maxSize: 128 * 2 ** 20 });
   expect((await cli.run(["drive", "ls"])).stdout).toMatch(/^NAME +SIZE +SANDBOX +AGE\nother .*\ncache +128 MiB +- /);
+  expect((await cli.run(["drive", "ls", "--size", "1g"])).stderr).toMatch(
+    /^sandkeep: Cannot use --size with "drive ls"/,
+  );
   expect((await cli.run(["drive", "rm", "cache"])).stdout).toBe("cache\n");
   expect((await cli.run(["drive", "rm", "cache"])).stderr).toMatch(/^sandkeep: Cannot delete the drive "cache": /);
   expect((await cli.run(["run", "--drive", "cache", "--", "true"])).stderr).toMatch(/^sandkeep: Cannot use --drive /);
@@ -86,7 +89,7 @@ test("an admin makes a team and limits it", async () => {
   expect((await cli.run(["egress", "-f", "theirs", "--team", "ml"])).code).toBe(0);
   expect((await cli.run(["drive", "create", "held", "--size", "64m", "--team", "ml"])).code).toBe(0);
   expect((await cli.run(["team", "rm", "ml"])).stderr).toMatch(
-    /^sandkeep: Cannot delete the team "ml": .+\nhint: sandkeep team rm --force ml deletes them, too\n$/,
+    /^sandkeep: Cannot delete team "ml": .+\nhint: sandkeep team rm --force ml deletes them, too\n$/,
   );
   expect(await cli.run(["team", "rm", "-f", "ml"])).toEqual({ code: 0, stdout: "ml\n", stderr: "" });
   expect((await cli.json(["team", "ls"])).map(({ slug }: { slug: string }) => slug)).not.toContain("ml");
@@ -137,6 +140,16 @@ test("top shows the load of running sandboxes, and on a terminal until Ctrl-C", 
   expect((await cli.run(["run", "--keep", "--name", "busy", "--", "true"])).code).toBe(0);
   expect((await cli.run(["top"])).stdout).toMatch(
     /^SANDBOX +CPU +MEMORY +DISK +PROCESSES\nbusy +\d+% of [\d.]+ +\d+ MiB of \S+ GiB +.+ +\d+\n$/,
+  );
+  expect((await cli.run(["run", "--name", "busy", "--", "true"])).stderr).toMatch(/hint: sandkeep exec busy runs /);
+  expect((await cli.run(["egress", "bussy"])).stderr).toMatch(/hint: Did you mean "busy"\?/);
+  expect((await cli.run(["snapshot", "ls", "bussy"])).stderr).toMatch(/hint: Did you mean "busy"\?/);
+  expect((await cli.run(["snapshot", "ls", "--name", "x"])).stderr).toMatch(/Cannot use --name with "snapshot ls"/);
+  for (const name of ["one", "two", "two"]) await cli.run(["snapshot", "create", "busy", "--name", name]);
+  expect(await cli.run(["snapshot", "rm", "one"])).toEqual({ code: 0, stdout: "one\n", stderr: "" });
+  expect((await cli.run(["snapshot", "rm", "two"])).stderr).toMatch(/: several have this name\n/);
+  expect((await cli.run(["key", "rm", "key_none"])).stderr).toBe(
+    'sandkeep: Cannot delete key "key_none": there is no such key\n',
   );
   const [{ session: before }] = await cli.json(["ls"]);
   const extended = await cli.run(["extend", "busy", "30m"]);
