@@ -157,6 +157,7 @@ export const fixedAnswers: Answers = {
       bytesOut: at * 40_000,
     })),
   }),
+  listFiles: () => ({ files }),
   readEgressLog: (_, query) => ({
     session: { id: session, sandbox: crawler.name, state: crawler.state },
     events: query.get("after") === "0" ? log : [],
@@ -210,6 +211,30 @@ const snapshots: Output<"listSnapshots">["snapshots"] = ["base", "deps"].map((na
   lastUsedAt: noon - minute,
   expiration: 0,
   expiresAt: null,
+}));
+
+/** name, type, bytes, and the permission bits */
+const listed = [
+  ["app", "directory", 4096, 0o755],
+  ["out", "directory", 4096, 0o755],
+  ["README.md", "file", 1204, 0o644],
+  ["crawl.mjs", "file", 41_093, 0o755],
+  ["seeds.csv", "file", 2_411_008, 0o600],
+] as const;
+
+const files: Output<"listFiles">["files"] = listed.map(([name, type, size, mode]) => ({
+  name,
+  path: `${crawler.session.cwd}/${name}`,
+  type,
+  size,
+  mode,
+  uid: 1000,
+  gid: 1000,
+  owner: "user",
+  group: "user",
+  modifiedAt: noon - 6 * minute,
+  target: null,
+  targetType: null,
 }));
 
 const reason = 'the policy does not allow "tracker.example.org"';
