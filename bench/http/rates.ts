@@ -6,13 +6,13 @@
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import type { TestDaemon } from "../test/harness/daemon.ts";
-import { processesOf } from "../test/harness/traces.ts";
-import { cpuTime } from "./cpu-time.ts";
-import { callers, machineSpeed, scaledVerdict, shared, speedInWords } from "./machine-speed.ts";
-import { interleaved, median, quantile, type Subject, table, timed, verdict } from "./measure.ts";
-import { host } from "./peers.ts";
-import { RawClient } from "./raw-client.ts";
+import type { TestDaemon } from "../../test/harness/daemon.ts";
+import { processesOf } from "../../test/harness/traces.ts";
+import { cpuTime } from "../cpu-time.ts";
+import { callers, machineSpeed, scaledVerdict, shared, speedInWords } from "../machine-speed.ts";
+import { interleaved, median, quantile, type Subject, table, timed, verdict } from "../measure.ts";
+import { host } from "../peers.ts";
+import { RawClient } from "../raw-client.ts";
 
 const sandboxes = "/api/v2/sandboxes";
 const echo = { command: "echo", args: ["hi"], env: {}, sudo: false, wait: true, logs: true };

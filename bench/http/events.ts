@@ -6,12 +6,12 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { SandkeepClient } from "../src/client/client.ts";
-import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
-import { eventually, type Undo } from "../test/harness/harness.ts";
-import { machineSpeed, shared, speedInWords } from "./machine-speed.ts";
-import { quantile, timed, verdict } from "./measure.ts";
-import { RawClient } from "./raw-client.ts";
+import { SandkeepClient } from "../../src/client/client.ts";
+import { startDaemon, type TestDaemon } from "../../test/harness/daemon.ts";
+import { eventually, type Undo } from "../../test/harness/harness.ts";
+import { machineSpeed, shared, speedInWords } from "../machine-speed.ts";
+import { quantile, timed, verdict } from "../measure.ts";
+import { RawClient } from "../raw-client.ts";
 
 /** events a second, and for how long, in ms */
 const rate = 1000;

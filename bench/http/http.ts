@@ -4,13 +4,13 @@
  */
 
 import { Sandbox } from "@vercel/sandbox";
-import { accessTo } from "../test/e2e/clients.ts";
-import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
-import type { Undo } from "../test/harness/harness.ts";
-import { benchMemory, benchRates, benchRaw } from "./http-rates.ts";
-import { machineSpeed, scaledVerdict } from "./machine-speed.ts";
-import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
-import { bubblewrap, firstOutput, host } from "./peers.ts";
+import { accessTo } from "../../test/e2e/clients.ts";
+import { startDaemon, type TestDaemon } from "../../test/harness/daemon.ts";
+import type { Undo } from "../../test/harness/harness.ts";
+import { machineSpeed, scaledVerdict } from "../machine-speed.ts";
+import { interleaved, median, type Subject, table, timed, verdict } from "../measure.ts";
+import { bubblewrap, firstOutput, host } from "../peers.ts";
+import { benchMemory, benchRates, benchRaw } from "./rates.ts";
 
 const rounds = 30;
 const atOnce = 100;
