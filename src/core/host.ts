@@ -7,7 +7,8 @@ import type { Diagnosis } from "./model/diagnosis.ts";
 import { SandkeepError } from "./model/errors.ts";
 import type { Caller, SessionState } from "./model/sandbox.ts";
 import { requireUnlimited } from "./model/scope.ts";
-import type { OtherBuilds, ReplacedParts, Vitals } from "./ports/runtime.ts";
+import type { OtherBuilds, ReplacedParts } from "./ports/runtime.ts";
+import type { Vitals } from "./ports/vitals.ts";
 
 /** Processes of an earlier build that still run, and why. */
 export interface Waiting {

@@ -24,7 +24,7 @@ const knownToNpm = [
   ...Object.keys(frameworks.dependencies),
   ...["node", "@anthropic-ai/claude-code", "@openai/codex", "opencode-ai"],
 ];
-const knownToPip = ["ipykernel", "jjava", "uv"];
+const knownToPip = ["ipykernel", "jjava", "spacy", "uv"];
 
 const documents = readdirSync(root).filter((name) => name.endsWith(".md"));
 const files = [...documents, ...["docs", "examples", "src", "scripts", "bin", ".ci"].flatMap(filesBelow)]

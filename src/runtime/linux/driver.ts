@@ -20,8 +20,8 @@ import type {
   OutputOptions,
   Runtime,
   SnapshotInfo,
-  Vitals,
 } from "../../core/ports/runtime.ts";
+import type { Vitals } from "../../core/ports/vitals.ts";
 import type { MachineRecord } from "../../protocols/machine-record.ts";
 import type { CommandInfo } from "../../protocols/output-journal.ts";
 import { LinuxImageBuilds } from "./builds/image-builds.ts";

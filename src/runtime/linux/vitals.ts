@@ -1,6 +1,6 @@
 /** The numbers that an operator watches, as the components of the runtime have them. */
 
-import type { Vitals } from "../../core/ports/runtime.ts";
+import type { Vitals } from "../../core/ports/vitals.ts";
 import type { Components } from "./components.ts";
 import { kernelText } from "./host/kernel-file.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";

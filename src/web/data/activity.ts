@@ -6,10 +6,10 @@
 
 import { batch, type Signal, signal } from "@preact/signals";
 import type { Output } from "../../client/types.ts";
+import { sumOf, type Traffic } from "../egress/verdict.ts";
 import { client } from "../session.ts";
 import { everything, onChange, type Sandbox } from "./live.ts";
 import { type ProcessorSample, sparkTime, withSamples } from "./processor-samples.ts";
-import { sumOf, type Traffic } from "./verdict.ts";
 
 type Told = Output<"listActivity">["activity"][number];
 

@@ -77,7 +77,7 @@ test("samples of a session are read on from the last one, and those of one that 
 });
 
 test("logs of earlier sessions are read once, and one that is gone is said to be", async () => {
-  const { readLogs } = await import("./egress-log.ts");
+  const { readLogs } = await import("../egress/egress-log.ts");
   const sessions = [
     { id: "sbx_2", endedAt: null },
     { id: "sbx_1", endedAt: 100 },

@@ -1,11 +1,11 @@
 /** The list of sandboxes as it is shown: filtered and sorted by the address, which rows are selected, where the keys are. */
 
 import { computed, signal } from "@preact/signals";
+import { refusals } from "../egress/refusals.ts";
 import { parameter } from "../router.ts";
 import { trafficOf } from "./activity.ts";
 import { everything, known, type Sandbox } from "./live.ts";
 import { filterOf } from "./query.ts";
-import { refusals } from "./refusals.ts";
 
 /** names of the selected sandboxes */
 export const chosen = signal<ReadonlySet<string>>(new Set());

@@ -1,7 +1,7 @@
 /** What a sandbox used in a part of its time. */
 
 import { expect, test } from "vitest";
-import type { EgressLine } from "./egress-log.ts";
+import type { EgressLine } from "../egress/egress-log.ts";
 import type { Sample } from "./samples.ts";
 import { hostsOf, memoryHours, usedIn } from "./usage-in.ts";
 

@@ -1,7 +1,7 @@
 /** What a sandbox used in a stretch of time, from the samples of its sessions. */
 
+import type { EgressLine } from "../egress/egress-log.ts";
 import type { Stretch } from "../tape/tape-scale.ts";
-import type { EgressLine } from "./egress-log.ts";
 import type { Session } from "./history.ts";
 import type { Sample } from "./samples.ts";
 

@@ -1,9 +1,9 @@
 /** The views of the list of sandboxes: filters with a name, ours and those that somebody has saved in this browser. */
 
 import { computed, signal } from "@preact/signals";
+import { refusals } from "../egress/refusals.ts";
 import { everything } from "./live.ts";
 import { filterOf } from "./query.ts";
-import { refusals } from "./refusals.ts";
 
 export interface View {
   title: string;

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { useAnswer } from "../data/answer.ts";
 import { now } from "../data/live.ts";
-import type { ProjectLine } from "../data/refusals.ts";
-import { verdictOf } from "../data/verdict.ts";
+import type { ProjectLine } from "../egress/refusals.ts";
+import { verdictOf } from "../egress/verdict.ts";
 import { html } from "../html.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { Connection, placeOf } from "../parts/connection.ts";

@@ -9,7 +9,7 @@ import { examine, wrong } from "../data/diagnosis.ts";
 import { eventWords } from "../data/event-words.ts";
 import { type Change, changes, everything, now, progress, type Sandbox } from "../data/live.ts";
 import { sandboxOf } from "../data/owners.ts";
-import { refusals } from "../data/refusals.ts";
+import { refusals } from "../egress/refusals.ts";
 import { html } from "../html.ts";
 import { ActButton } from "../parts/act-button.ts";
 import { extend } from "../parts/acts.ts";

@@ -1,7 +1,7 @@
 /** A line of an egress log: what a program wanted to reach, and whether it was allowed. */
 
 import type { ComponentChildren } from "preact";
-import { type Line, type Verdict, verdictOf } from "../data/verdict.ts";
+import { type Line, type Verdict, verdictOf } from "../egress/verdict.ts";
 import { html } from "../html.ts";
 import { clock, date, size, visible } from "../text.ts";
 import { Icon } from "./icon.ts";

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { names, now } from "../data/live.ts";
-import { refusals, watchRefusals } from "../data/refusals.ts";
+import { refusals, watchRefusals } from "../egress/refusals.ts";
 import { html } from "../html.ts";
 import { type Page, pages } from "../pages/pages.ts";
 import { follow, parts, pathOf } from "../router.ts";

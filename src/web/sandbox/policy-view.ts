@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { reread, type Sandbox } from "../data/live.ts";
-import { changesOf, hasRules, linesIn, linesOf, policyText, ruleWords } from "../data/policy-lines.ts";
+import { changesOf, hasRules, linesIn, linesOf, policyText, ruleWords } from "../egress/policy-lines.ts";
 import { html } from "../html.ts";
 import { act, say } from "../parts/acts.ts";
 import { client } from "../session.ts";

@@ -1,8 +1,8 @@
 /** The ports of a sandbox that clients can reach, what went through each, and a field to open another one. */
 
 import { useAnswer } from "../data/answer.ts";
-import { readLogs } from "../data/egress-log.ts";
 import { now, reread } from "../data/live.ts";
+import { readLogs } from "../egress/egress-log.ts";
 import { html } from "../html.ts";
 import { act, copy } from "../parts/acts.ts";
 import { client } from "../session.ts";

@@ -1,8 +1,8 @@
 /** A change of a sandbox's network policy, shown as a difference before it is applied. */
 
 import type { Output } from "../../client/types.ts";
-import type { EgressLine } from "../data/egress-log.ts";
 import { reread, type Sandbox } from "../data/live.ts";
+import type { EgressLine } from "../egress/egress-log.ts";
 import { html } from "../html.ts";
 import { act, copy, say } from "../parts/acts.ts";
 import { client } from "../session.ts";

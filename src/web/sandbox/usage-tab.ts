@@ -2,10 +2,10 @@
 
 import type { Output } from "../../client/types.ts";
 import { useAnswer } from "../data/answer.ts";
-import { type EgressLog, mostLines, readLogs } from "../data/egress-log.ts";
 import { now } from "../data/live.ts";
 import { readSamples, type Sample } from "../data/samples.ts";
 import { hostsOf, memoryHours, type Used, usedIn } from "../data/usage-in.ts";
+import { type EgressLog, mostLines, readLogs } from "../egress/egress-log.ts";
 import { html } from "../html.ts";
 import { Unanswered } from "../parts/answered.ts";
 import { client } from "../session.ts";

@@ -1,7 +1,7 @@
 /** How busy the processors of the host have been in the last seconds, with the programs of everybody. */
 
 import { loadavg } from "node:os";
-import type { Vitals } from "../../../core/ports/runtime.ts";
+import type { Vitals } from "../../../core/ports/vitals.ts";
 import { kernelText } from "./kernel-file.ts";
 import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 

@@ -23,7 +23,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { SandkeepError } from "../../../core/model/errors.ts";
-import type { DiskVitals } from "../../../core/ports/runtime.ts";
+import type { DiskVitals } from "../../../core/ports/vitals.ts";
 
 export interface DiskRoomOptions {
   dataDir: string;

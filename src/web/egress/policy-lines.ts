@@ -1,6 +1,6 @@
 /** A network policy as lines: what people read and change, and what differs between two of them. */
 
-import type { Sandbox } from "./live.ts";
+import type { Sandbox } from "../data/live.ts";
 
 export type Policy = Sandbox["networkPolicy"];
 

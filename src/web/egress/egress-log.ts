@@ -2,8 +2,8 @@
 
 import { ApiError } from "../../client/client.ts";
 import type { Output } from "../../client/types.ts";
+import type { Session } from "../data/history.ts";
 import { client } from "../session.ts";
-import type { Session } from "./history.ts";
 
 type Page = Output<"readEgressLog">;
 export type EgressLine = Page["events"][number] & { sessionId: string };

@@ -1,10 +1,10 @@
 /** The traffic of a sandbox by host and by port, in the views beside its connections. */
 
-import type { EgressLog } from "../data/egress-log.ts";
 import { hostsOf } from "../data/usage-in.ts";
 import { html } from "../html.ts";
 import { type Stretch, touches } from "../tape/tape-scale.ts";
 import { size, visible } from "../text.ts";
+import type { EgressLog } from "./egress-log.ts";
 
 interface SumsProps {
   logs: readonly EgressLog[];
