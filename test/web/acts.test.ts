@@ -46,9 +46,11 @@ async function run(sandbox: string, line: string): Promise<void> {
 
 test("a key is shown once, works, and stops working when it is deleted", async () => {
   await open("keys");
-  await page.getByLabel("New key").fill("ci");
-  await page.getByLabel("read only").check();
-  await press(page, "Create");
+  await press(page, "New key…");
+  const form = page.getByRole("dialog", { name: "New key" });
+  await form.getByLabel("Name").fill("ci");
+  await form.getByLabel("May").selectOption("only read");
+  await press(form, "Create");
   const shown = page.getByRole("dialog", { name: "The new key" });
   const secret = await shown.locator(".mono").innerText();
   await press(shown, "Copy");

@@ -37,7 +37,7 @@ test("modules have no types, and import only addresses that are served", () => {
 });
 
 /** what the first page loads by itself, which test/web/dashboard.test.ts also measures in a browser */
-const firstView = ["web/main.ts", "web/pages/overview.ts", "web/parts/palette.ts"];
+const firstView = ["web/main.ts", "web/pages/overview.ts"];
 
 test("the first view is at most 40 kB of scripts and 8 kB of styles, compressed", () => {
   const scripts = [...new Set(firstView.flatMap((path) => [...withImports(path)]))].map(text);

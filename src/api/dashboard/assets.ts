@@ -149,7 +149,11 @@ function withoutSpace(path: string, text: string): string {
     .replaceAll(/^[ \t]*\/\/.*$/gm, "")
     .replaceAll(/^[ \t]+|[ \t]+$/gm, "")
     .replaceAll(/\n{2,}/g, "\n");
-  return path.endsWith(".css") ? lines.replaceAll(/([{};,])\n/g, "$1").replaceAll(/ \{/g, "{") : lines;
+  if (!path.endsWith(".css")) return lines;
+  return lines
+    .replaceAll(/([{};,])\n/g, "$1")
+    .replaceAll(/ (?=\{)|(?<=[:,]) | (?=> )|(?<= >) |;(?=\})/g, "")
+    .replaceAll(/="([a-z]+)"\]/g, "=$1]");
 }
 
 /** Node calls this function experimental, once, on stderr, where it would alarm people. */

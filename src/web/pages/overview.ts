@@ -15,8 +15,8 @@ import { ActButton } from "../parts/act-button.ts";
 import { extend } from "../parts/acts.ts";
 import { FirstSandbox } from "../parts/first-sandbox.ts";
 import { Icon } from "../parts/icon.ts";
+import { Lazy, usePrepared } from "../parts/lazy.ts";
 import { Bar, Ends, Spark } from "../parts/meters.ts";
-import { NewSandbox } from "../parts/new-sandbox.ts";
 import { StateMark } from "../parts/state.ts";
 import { pathOf } from "../router.ts";
 import { client } from "../session.ts";
@@ -33,7 +33,10 @@ const every = 15_000;
 const soon = 15 * 60_000;
 const day = 86_400_000;
 
+const NewSandbox = Lazy(async () => (await import("../parts/new-sandbox.ts")).NewSandbox, true);
+
 export function OverviewPage() {
+  usePrepared(NewSandbox);
   const [isAsking, setAsking] = useState(false);
   const close = () => setAsking(false);
   const all = everything.value;

@@ -11,7 +11,7 @@ import { span, visible } from "../text.ts";
 import { notice, pending } from "./acts.ts";
 import { Icon } from "./icon.ts";
 import { helpOpen, listenForKeys } from "./keys.ts";
-import { Lazy } from "./lazy.ts";
+import { Lazy, usePrepared } from "./lazy.ts";
 import { moreOpen, paletteOpen } from "./open-parts.ts";
 
 const Palette = Lazy(async () => (await import("./palette.ts")).Palette, true);
@@ -24,8 +24,7 @@ const Help = Lazy(async () => (await import("./help.ts")).Help);
 
 export function Frame() {
   useLayoutEffect(listenForKeys, []);
-  // People type as soon as they have opened it, so it loads before.
-  useEffect(Palette.prepare, []);
+  usePrepared(Palette);
   useEffect(watchRefusals, []);
   const [page = "overview", thing] = parts.value;
   const found = pages.find(({ path }) => path === page);

@@ -69,7 +69,8 @@ function pressed(event: KeyboardEvent): void {
 
 function act(event: KeyboardEvent): boolean {
   const { key } = event;
-  if (document.querySelector("dialog[open]")) return false;
+  // The palette may still load.
+  if (paletteOpen.value || document.querySelector("dialog[open]")) return false;
   if (key === "?") {
     helpOpen.value = true;
     return true;

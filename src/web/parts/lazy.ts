@@ -9,6 +9,14 @@ type LazyView<P> = ComponentType<P> & {
   prepare: () => void;
 };
 
+/** loads a view before it is shown, because people type as soon as they have opened it, and after what is shown now */
+export function usePrepared({ prepare }: { prepare: () => void }): void {
+  useEffect(() => {
+    const timer = setTimeout(prepare, 0);
+    return () => clearTimeout(timer);
+  }, []);
+}
+
 /** `isQuiet`: nothing is in its place until it has loaded */
 export function Lazy<P extends object>(load: () => Promise<ComponentType<P>>, isQuiet = false): LazyView<P> {
   let loaded: ComponentType<P> | undefined;
