@@ -93,8 +93,12 @@ test("a ticket is refused without its session's cookie, to another session, and 
   const late = await addressOf();
   state.now += 30_000;
   expect((await get(late, visitor.cookie)).status).toBe(401);
+  state.now = 1000;
+  const shared = await addressOf();
+  const together = await Promise.all([get(shared, visitor.cookie), get(shared, visitor.cookie)]);
+  expect(together.map(({ status }) => status).toSorted()).toEqual([200, 401]);
   expect((await get(`/ui/downloads/${"0".repeat(32)}`, visitor.cookie)).status).toBe(401);
-  expect(asked).toHaveLength(1);
+  expect(asked).toHaveLength(2);
 });
 
 test("only a page of ours gets a ticket, and a folder only as an archive", async () => {

@@ -64,12 +64,12 @@ export function downloadRoutes(
     const isValid = ticket !== undefined && ticket.expiresAt > clock() && c.req.method === "GET";
     const sender = senderOf(c.req.raw);
     const caller = isValid ? await sessions.callerAt(sender, ticket.visitor) : undefined;
-    if (!isValid || !caller)
+    // Of two requests that come together, one finds the ticket gone here.
+    if (!isValid || !caller || !tickets.delete(code))
       throw new SandkeepError(
         "unauthenticated",
         "Cannot download: the address was used before, has expired, or is of another session",
       );
-    tickets.delete(code);
     const { session, path, archive } = ticket;
     const stream = (bytes: Readable) =>
       byteBody({ bytes: bytes[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>, logError, connection: c.env });
