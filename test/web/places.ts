@@ -174,5 +174,6 @@ async function compare(page: Page): Promise<void> {
 }
 
 async function nameKey(page: Page): Promise<void> {
-  await page.getByLabel("New key").fill("another");
+  await page.getByRole("button", { name: "New key…" }).click();
+  await page.getByRole("dialog", { name: "New key" }).getByLabel("Name").fill("another");
 }

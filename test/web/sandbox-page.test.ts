@@ -35,13 +35,14 @@ async function at(page: Page, sandbox: string, tab: string, more = ""): Promise<
 test("a chosen time filters every tab that has times, and the others say that they show now", async () => {
   const made = await client.call("createSandbox", { body: { name: "timed", networkPolicy: "deny-all" } });
   const params = { sandbox: "timed" };
+  // Samples are two seconds apart, and the first one tells what was used before without saying when.
+  const samples = () => client.call("listUsageSamples", { params }).then(({ samples }) => samples.length);
+  await expect.poll(samples, { timeout: 60_000 }).toBeGreaterThan(0);
   const connect = `node -e 'require("net").connect(80, "198.51.100.7").on("error", () => {})'`;
   await run("timed", `echo early; ${connect}; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done`);
   await client.call("createSnapshot", { params, body: { name: "first" } });
-  // Samples are two seconds apart.
-  await expect
-    .poll(() => client.call("listUsageSamples", { params }).then(({ samples }) => samples.length), { timeout: 20_000 })
-    .toBeGreaterThan(2);
+  const before = await samples();
+  await expect.poll(samples, { timeout: 60_000 }).toBeGreaterThan(before + 1);
   const middle = Date.now();
   await run("timed", "echo late");
   await client.call("createSnapshot", { params, body: { name: "second" } });

@@ -63,8 +63,8 @@ export async function snapshotCommand(args: string[], context: CommandContext): 
   if (fits === undefined) throw misuse(unknownVerb("snapshot", given, ["create", "keep", "ls", "rm"]), snapshotUsage);
   if (!fits) throw misuse(`Cannot do "snapshot ${given}": the names do not fit`, snapshotUsage);
   for (const option of ["name", "expires"] as const)
-    if (values[option] !== undefined && verb !== "create")
-      throw new CliError(`Cannot use --${option} with "snapshot ${given}": it is for create`);
+    if (values[option] !== undefined && verb !== "create" && verb !== "keep")
+      throw new CliError(`Cannot use --${option} with "snapshot ${given}": it is for create and keep`);
   const expiration = values.expires === undefined ? undefined : durationOf("--expires", values.expires);
   const daemon = new Daemon(values, context);
   const [name = ""] = names;

@@ -1,7 +1,10 @@
 /** Marks in a tree of files: what changed, and which folders have a change below. */
 
-import { expect, test } from "vitest";
-import { goneFrom, marksOf } from "./changed-files.ts";
+import { expect, test, vi } from "vitest";
+
+// What it imports looks at the page's address.
+vi.stubGlobal("location", { origin: "http://127.0.0.1:7700", pathname: "/ui/" });
+const { goneFrom, marksOf } = await import("./changed-files.ts");
 
 const marks = marksOf(
   [

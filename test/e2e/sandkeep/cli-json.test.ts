@@ -56,6 +56,7 @@ const story: Story = [
   ["extend", { args: ["extend", "demo", "1m"] }],
   ["cp", { args: ["cp", "-", "demo:/tmp/a"], input: "content" }],
   ["snapshot create", { args: ["snapshot", "create", "demo", "--name", "good"] }],
+  ["snapshot keep", { args: ["snapshot", "keep", "good"] }],
   ["snapshot ls", { args: ["snapshot", "ls"] }],
   ["fork", { args: ["fork", "demo", "copy"] }],
   ["restore", { args: ["restore", "demo", "good"] }],

@@ -112,7 +112,7 @@ test("a pull that run waits for shows a bar, elsewhere lines, and a second Ctrl-
   await screen.until(/^hello\nended with 0/);
   const { code, stdout, stderr } = await piped;
   expect([code, stdout]).toEqual([0, "hello\n"]);
-  expect(stderr).toMatch(/^sandkeep: Pulling \S+\/team\/app:1: \d\d % of 4\.\d MB\n/);
+  expect(stderr).toMatch(/^sandkeep: Pulling \S+\/team\/app:1: \d+ % of 4\.\d MB\n/);
   expect((await user.run(["ls", "-q"])).stdout).toBe("");
 });
 
