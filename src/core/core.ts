@@ -17,6 +17,8 @@ import { ProjectEvents } from "./events/project-events.ts";
 import { SessionFiles } from "./files/files.ts";
 import { UserFiles } from "./files/user-files.ts";
 import { Host } from "./host.ts";
+import { ImageAliases } from "./images/aliases.ts";
+import { Pulls } from "./images/pulls.ts";
 import type { Session } from "./model/sandbox.ts";
 import { EgressLogs } from "./network/egress-log.ts";
 import { NetworkPolicies } from "./network/policies.ts";
@@ -125,6 +127,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   });
   const commands = new Commands(context, sessions, activity);
   const builds = new Builds(context, quotas);
+  const pulls = new Pulls(context, quotas);
   const templates = new Templates(context, builds);
   const snapshots = new SnapshotService(context, retention);
   const secrets = new Secrets(context);
@@ -141,6 +144,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       snapshots,
       drives,
       builds,
+      pulls,
+      imageAliases: new ImageAliases(context),
       templates,
       secrets,
       routes: new Routes(context, async ({ teamId, projectId, name }) => {
@@ -187,6 +192,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await webhooks.close();
       await samples.close();
       await builds.close();
+      await pulls.close();
       await templates.close();
       await expiry.close();
       await pruning.close();

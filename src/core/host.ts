@@ -6,7 +6,7 @@ import type { Context } from "./context.ts";
 import type { Diagnosis } from "./model/diagnosis.ts";
 import { SandkeepError } from "./model/errors.ts";
 import type { Caller, SessionState } from "./model/sandbox.ts";
-import { requireUnlimited } from "./model/scope.ts";
+import { requireAdmin, requireUnlimited } from "./model/scope.ts";
 import type { OtherBuilds, ReplacedParts } from "./ports/runtime.ts";
 import type { Vitals } from "./ports/vitals.ts";
 
@@ -56,6 +56,14 @@ export class Host {
     requireUnlimited(caller, "an upgrade");
     const replaced = await this.#context.runtime.builds.replace();
     return { replaced, waiting: await this.#waiting() };
+  }
+
+  /** deletes what no image, sandbox or snapshot needs, and downloads that were cut off; returns the number of layers */
+  async pruneImages(caller: Caller): Promise<number> {
+    requireAdmin(caller, "deleting what no image needs");
+    const { images } = this.#context.runtime;
+    if (!images.prune) throw new SandkeepError("unsupported", "Cannot delete unused layers: this daemon has none");
+    return images.prune();
   }
 
   async #waiting(): Promise<Waiting> {

@@ -155,6 +155,8 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "snapshots",
     "drives",
     "builds",
+    "pulls",
+    "imageAliases",
     "templates",
     "secrets",
     "routes",

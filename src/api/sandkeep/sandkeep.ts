@@ -24,6 +24,7 @@ import { egressOperations } from "./operations/egress.ts";
 import { eventOperations } from "./operations/events.ts";
 import { fileOperations } from "./operations/files.ts";
 import { hostOperations } from "./operations/host.ts";
+import { imagePullOperations } from "./operations/image-pulls.ts";
 import { imageOperations } from "./operations/images.ts";
 import { keyOperations } from "./operations/keys.ts";
 import { networkOperations } from "./operations/network.ts";
@@ -113,6 +114,7 @@ export function operationsOf(dialect: Dialect) {
     ...egressOperations(dialect),
     ...snapshotOperations(dialect),
     ...imageOperations(dialect),
+    ...imagePullOperations(dialect),
     ...driveOperations(dialect),
     ...eventOperations(dialect),
     ...webhookOperations(dialect),

@@ -12,6 +12,8 @@ import type { Drives } from "../drives/drives.ts";
 import type { ProjectEvents } from "../events/project-events.ts";
 import type { SessionFiles } from "../files/files.ts";
 import type { UserFiles } from "../files/user-files.ts";
+import type { ImageAliases } from "../images/aliases.ts";
+import type { Pulls } from "../images/pulls.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import {
   policyFor,
@@ -59,6 +61,8 @@ export interface Guarded {
   snapshots: SnapshotService;
   drives: Drives;
   builds: Builds;
+  pulls: Pulls;
+  imageAliases: ImageAliases;
   templates: Templates;
   secrets: Secrets;
   routes: Routes;
@@ -278,6 +282,8 @@ export function guarded(
     get: reads,
     delete: makesImages,
   };
+  const pulls: Checks<Pulls> = { pull: makesImages };
+  const imageAliases: Checks<ImageAliases> = { list: reads, set: makesImages, delete: makesImages };
   const templates: Checks<Templates> = {
     request: makesImages,
     start(owner: Owner, templateId: string, buildId: string, recipe: Recipe) {
@@ -347,6 +353,8 @@ export function guarded(
     snapshots: checked(services.snapshots, snapshots, tell(undefined)),
     drives: checked(services.drives, drives, tell(undefined)),
     builds: checked(services.builds, builds, tell(undefined)),
+    pulls: checked(services.pulls, pulls, tell(undefined)),
+    imageAliases: checked(services.imageAliases, imageAliases, tell(undefined)),
     templates: checked(services.templates, templates, tell(undefined)),
     secrets: checked(services.secrets, secrets, tell(undefined)),
     routes: checked(services.routes, routes, tell(undefined)),

@@ -236,6 +236,8 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     get: unrecorded,
     delete: onThing("image.delete"),
   },
+  pulls: { pull: { name: "image.pull", about: ([spec]) => textAs("target", at(spec, ["reference"])) } },
+  imageAliases: { list: unrecorded, set: onThing("image.set-alias"), delete: onThing("image.delete-alias") },
   templates: {
     request: makes("template.build", "template", "id"),
     start: onThing("template.build"),
@@ -308,7 +310,12 @@ export const actions: { [S in keyof Recorded]: ActionsOf<Recorded[S]> } = {
     getOfKey: unrecorded,
     setOfKey: onThing("quota.set"),
   },
-  host: { vitals: unrecorded, diagnosis: unrecorded, upgrade: { name: "host.upgrade", about: () => ({}) } },
+  host: {
+    vitals: unrecorded,
+    diagnosis: unrecorded,
+    upgrade: { name: "host.upgrade", about: () => ({}) },
+    pruneImages: { name: "image.prune", about: () => ({}) },
+  },
 };
 
 /** the service; `begin` is called with its listed calls, and its result when the call, or the stream that it returns, has ended */

@@ -12,6 +12,11 @@ const steps = 10;
 
 /** calls `report` at the first byte and at each tenth of a pull */
 export function eachTenth(report: (progress: PullProgress) => void): (progress: PullProgress) => void {
+  return eachShare(steps, report);
+}
+
+/** the same at each of so many equal parts */
+export function eachShare(steps: number, report: (progress: PullProgress) => void): (progress: PullProgress) => void {
   let reached = -1;
   return (progress) => {
     const step = progress.total > 0 ? Math.floor((progress.received * steps) / progress.total) : 0;

@@ -43,6 +43,8 @@ export interface ImageChange {
   without?: string | undefined;
   /** key of an image that comes */
   key?: string | undefined;
+  /** the layers of one that has no key yet */
+  layers?: readonly string[] | undefined;
 }
 
 export interface NewImage {

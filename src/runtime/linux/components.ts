@@ -39,6 +39,7 @@ import { egressCache, makeEgressCache } from "./network/egress-cache.ts";
 import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
 import { egressView, realCommand } from "./network/egress-view.ts";
 import { PortMeters } from "./network/port-meters.ts";
+import { pruneDownloads } from "./registry/downloads.ts";
 import { Puller, type PullerOptions } from "./registry/puller.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
 import { DiskWatch } from "./storage/disk-watch.ts";
@@ -231,8 +232,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   const { registries, conventions, room: disk } = options;
   if (registries && conventions) {
     const requireRoom = (what: string) => disk?.require(what);
-    const puller = new Puller({ store, layers, images, conventions, requireRoom }, registries);
-    images.pull = (name, team, how) => puller.pull(name, team, how);
+    new Puller({ store, layers, images, conventions, requireRoom }, registries).serve();
   }
   images.sizes = (image, team) => sizesOf({ images, layers }, image, team);
   const snapshots = new SnapshotStore({
@@ -243,6 +243,10 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     },
     live: (id) => machines.live.get(id),
   });
+  images.prune = async () => {
+    await pruneDownloads(join(store, "downloads"));
+    return (await snapshots.collect()).length;
+  };
   const sync = async (volume: string) => {
     if (options.durability === "power") await health.flush(() => launcher.sync(volume));
     await requireWhole();

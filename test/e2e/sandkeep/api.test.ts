@@ -11,6 +11,7 @@ import { tarOfFiles } from "../../harness/images/image-archives.ts";
 import { auditOfBoth } from "./audit-story.ts";
 import { compareSnapshots } from "./comparison.ts";
 import { DocumentClient, linesOf, parametersOf, type Received, type Sent } from "./document.ts";
+import { imageNames } from "./image-names.ts";
 import { expectRefusal, invalidRequests, minimal } from "./invalid-requests.ts";
 import { changedSnapshot } from "./snapshot-settings.ts";
 import { tapeSoFar } from "./tape.ts";
@@ -270,6 +271,7 @@ describe("valid requests", () => {
     const byDigest = await call("getImage", { query: { name: `any@${shown.json.digest}` } });
     expect(byDigest.json).toEqual(shown.json);
     expect((await call("exportImage", { query: { name: "built" } })).text).toContain("oci-layout");
+    await imageNames(api, call);
   });
 
   test("events are a page, JSON lines or server-sent events, by topic and after a cursor", async () => {
@@ -323,11 +325,12 @@ describe("valid requests", () => {
 
   test("were made to every operation of the document", () => {
     const missed = [...api.operations.keys()].filter((id) => !api.succeeded.has(id.replace(/InSandbox$/, "")));
-    expect(missed).toEqual(["deleteWebhook", "deleteKey"]);
+    // ../images/pulls-by-api.test.ts has registries to pull from.
+    expect(missed).toEqual(["pullImage", "deleteWebhook", "deleteKey"]);
     const posts = [...api.operations.values()].filter(({ method }) => method === "post");
     const ids = posts.map(({ operationId }) => operationId).filter((id) => !id.endsWith("InSandbox"));
     // A build has a body of bytes. The answer of a run is a stream; strangers.test.ts repeats one.
-    expect(ids.filter((id) => !api.repeated.has(id))).toEqual(["runProgram", "buildImage"]);
+    expect(ids.filter((id) => !api.repeated.has(id))).toEqual(["runProgram", "buildImage", "pullImage"]);
   });
 });
 

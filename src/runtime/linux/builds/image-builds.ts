@@ -126,13 +126,13 @@ export class LinuxImageBuilds implements ImageBuilds {
     });
   }
 
-  async diskOf(team: string, { without, key }: ImageChange = {}): Promise<number> {
+  async diskOf(team: string, { without, key, layers: coming = [] }: ImageChange = {}): Promise<number> {
     const { images, layers } = this.#options;
     const all = await images.list();
     const more = key === undefined ? undefined : await images.get(key);
     const own = all.filter(({ owner, name }) => owner === team && name !== without);
     const hosts = new Set(all.filter(({ owner }) => owner === undefined).flatMap(layersOf));
-    const ids = new Set((more ? [...own, more] : own).flatMap(layersOf));
+    const ids = new Set([...(more ? [...own, more] : own).flatMap(layersOf), ...coming]);
     return layers.size([...ids].filter((id) => !hosts.has(id)));
   }
 

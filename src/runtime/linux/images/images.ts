@@ -58,6 +58,10 @@ export class ImageStore implements Images {
 
   /** pulls images that callers name; set where the runtime has registries */
   pull?: Images["pull"];
+  fetch?: Images["fetch"];
+  checkReference?: Images["checkReference"];
+  /** set where the snapshots are known */
+  prune?: Images["prune"];
   /** set where the layers are known */
   sizes: Images["sizes"] = async () => ({ total: 0, shared: 0, own: 0 });
 

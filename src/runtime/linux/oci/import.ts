@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { type ImageConfig, type ImageSource, plainConfig, userOf } from "../../../core/model/image.ts";
+import type { Naming } from "../../../core/ports/images.ts";
 import type { EtcFile } from "../images/etc.ts";
 import { hasGlibc, writeFitting } from "../images/fitting.ts";
 import { checkImageName, type ImageRecord, type ImageStore, layersOf } from "../images/images.ts";
@@ -48,6 +49,8 @@ export interface ImportOptions {
   node?: NodeRuntime | false;
   /** called with a sentence for each step */
   progress?: (sentence: string) => void;
+  /** calls `put`, which names the image, unless the layers are too many */
+  naming?: Naming | undefined;
 }
 
 /** imports an OCI layout directory or tar, a `docker save` tar, or the tar of a root file system, which needs a name */
@@ -144,8 +147,8 @@ async function finish(
     const fit = { stores, job, view, path, node: withNode, etc: options.etc ?? {} };
     const canGrow = layers.hasVolumes && (withNode === undefined || layers.canShare);
     const fitted = canGrow ? await fittedCopy(fit, chain[0] ?? "") : await fittedAbove(fit, chain);
-    const { name, owner, source } = options;
-    const record = await images.put({
+    const { name, owner, source, naming } = options;
+    const unnamed = {
       name,
       ...(owner !== undefined && { owner }),
       ...(source && { source }),
@@ -157,7 +160,9 @@ async function finish(
       config: image.config,
       parts: image.parts,
       createdAt: Date.now(),
-    });
+    };
+    const put = () => images.put(unnamed);
+    const record = await (naming ? naming(name, layersOf({ ...unnamed, version: "" }), put) : put());
     return await withBase(stores, record);
   } finally {
     await view.close();

@@ -35,11 +35,10 @@ export function registryAccess(options: AccessOptions): RegistryAccess {
   };
 }
 
-/** undefined where creates never pull */
+/** lists no registries where creates never pull; an operator's own pulls need no list */
 export function pullerOptions(
   options: AccessOptions & { registries: readonly string[]; pullPolicy: string; pullTimeout: number },
-): PullerOptions | undefined {
+): PullerOptions {
   const { registries, pullPolicy, pullTimeout: timeout } = options;
-  if (registries.length === 0 || pullPolicy === "never") return undefined;
-  return { registries, timeout, ...registryAccess(options) };
+  return { registries: pullPolicy === "never" ? [] : registries, timeout, ...registryAccess(options) };
 }

@@ -5,8 +5,15 @@
 
 import { FairSemaphore, QueueFull } from "../../../base/concurrency/fair-semaphore.ts";
 import { SingleFlight } from "../../../base/concurrency/single-flight.ts";
+import { unlessAborted } from "../../../base/concurrency/waits.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
-import type { ImageInfo, PullImageOptions, PullProgress } from "../../../core/ports/images.ts";
+import type {
+  FetchedImage,
+  FetchImageOptions,
+  ImageInfo,
+  PullImageOptions,
+  PullProgress,
+} from "../../../core/ports/images.ts";
 import type { ImageStores } from "../oci/import.ts";
 import type { RegistrySettings } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
@@ -54,6 +61,14 @@ export class Puller {
     this.#ofAll = new FairSemaphore({ ofAll: mostPulls, patience: options.patience ?? 5_000 });
   }
 
+  /** lets the store's images be pulled */
+  serve(): void {
+    const { images } = this.#stores;
+    images.pull = (name, team, how) => this.pull(name, team, how);
+    images.checkReference = (reference, how) => void this.check(reference, how);
+    images.fetch = (reference, how) => this.fetch(reference, how);
+  }
+
   /** undefined where it is no name of an image that callers may pull, or leads to another reference than `onlyIf` */
   async pull(name: string, team: string, { onlyIf, progress }: PullImageOptions = {}): Promise<ImageInfo | undefined> {
     const reference = this.#allowed(name);
@@ -68,6 +83,36 @@ export class Puller {
     const flight = () =>
       this.#flights.run(`${team} ${fullName(reference)}`, () => inTurn().catch(explained(reference)));
     return this.#told(fullName(reference), progress, flight);
+  }
+
+  /** throws if callers may not pull this, though an operator may pull it from anywhere */
+  check(name: string, { fromAnywhere }: Pick<FetchImageOptions, "fromAnywhere">): Reference {
+    const reference = parseReference(name);
+    if (fromAnywhere || isListed(this.#options.registries, reference)) return reference;
+    const why = `the operator does not list "${reference.registry}/${reference.repository}" in SANDKEEP_REGISTRIES`;
+    throw new SandkeepError("forbidden", `Cannot pull "${fullName(reference)}": ${why}`);
+  }
+
+  /** the image that a caller asks for by itself: under another name, as a team's own, or from a registry that is not listed */
+  async fetch(name: string, wanted: FetchImageOptions): Promise<FetchedImage> {
+    const { team, owner, fromAnywhere, progress, signal } = wanted;
+    const reference = this.check(name, wanted);
+    if (!fromAnywhere && owner === undefined) {
+      const before = await this.#stores.images.get(storedName(reference), team);
+      const image = await unlessAborted(this.pull(name, team, { progress }), signal);
+      if (!image)
+        throw new SandkeepError("internal", `Cannot pull "${fullName(reference)}": it is not listed any more`);
+      return { image, isNew: image.digest !== before?.digest };
+    }
+    const { registries, settings, credentials } = this.#options;
+    const options = {
+      ...{ settings, credentials, owner, signal, name: wanted.name, naming: wanted.naming },
+      ...(wanted.withoutNode && { node: false as const }),
+      isTrusted: fromAnywhere || isListed(named(registries), reference),
+      received: (received: number, total: number) => progress?.({ received, total }),
+    };
+    const pull = () => this.#ofAll.run(team, () => pullImage(this.#stores, reference, options), signal);
+    return this.#ofTeam.run(team, pull, signal).catch(explained(reference));
   }
 
   /** calls `progress` while the work waits for this reference, also if another caller began the pull */
@@ -107,11 +152,7 @@ export class Puller {
     const late = new AbortController();
     const why = `Cannot pull "${fullName(reference)}": it took longer than ${timeout / 1000} s (SANDKEEP_PULL_TIMEOUT)`;
     const timer = setTimeout(() => late.abort(new SandkeepError("timeout", why)), timeout);
-    // A registry that the operator lists by name may be on a private network; "*" lists none by name.
-    const isTrusted = isListed(
-      registries.filter((entry) => entry !== "*"),
-      reference,
-    );
+    const isTrusted = isListed(named(registries), reference);
     try {
       const received = (bytes: number, of: number) => this.#received(fullName(reference), bytes, of);
       const options = { settings, credentials, isTrusted, signal: late.signal, received };
@@ -120,6 +161,11 @@ export class Puller {
       clearTimeout(timer);
     }
   }
+}
+
+/** those that may be on a private network, because the operator lists them by name; "*" lists none by name */
+function named(registries: readonly string[]): string[] {
+  return registries.filter((entry) => entry !== "*");
 }
 
 function explained(reference: Reference): (error: unknown) => never {
