@@ -57,7 +57,7 @@ export const imageUsage = `Usage:
   sandkeep image unalias <pattern>
 
 list and delete mean the same as ls and rm. With --url, or where a variable or a context names another daemon, ls, inspect,
-history and rm ask that daemon (sandkeep image ls --url … --help). Without --team, a name means this host's image or, if there is none, the one
+history, rm, pull, prune, alias, aliases and unalias ask that daemon (sandkeep image ls --url … --help). Without --team, a name means this host's image or, if there is none, the one
 that a team has.
 
 Options:

@@ -1,6 +1,6 @@
 /**
  * Images that a caller pulls through the daemon, from two real registries of which the operator lists one: what keys of a
- * team and admin keys may pull, and whose image it becomes.
+ * team and admin keys may pull, whose image it becomes, and how `sandkeep image` shows it.
  */
 
 import { randomBytes } from "node:crypto";
@@ -11,6 +11,7 @@ import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { imageMaker, putBusybox } from "../../harness/images/made-images.ts";
 import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
 import { demand } from "../../runner/needs.ts";
+import { Cli } from "../sandkeep/cli.ts";
 import { DocumentClient, linesOf, type Sent } from "../sandkeep/document.ts";
 
 const undo = new AsyncDisposableStack();
@@ -136,4 +137,41 @@ test("the audit has each pull, and who asked for it", async () => {
   const targets = entries.map(({ target }: { target: string }) => target);
   expect(targets).toContain(`${listed.host}/team/large:1`);
   expect(targets).toContain(`${other.host}/team/tiny:1`);
+});
+
+test("`sandkeep image` pulls, prunes and names images on the daemon that is named", async () => {
+  const cli = new Cli(() => daemon, { SANDKEEP_DATA_DIR: "/nonexistent" });
+  const reference = `${other.host}/team/large:1`;
+  const first = await cli.run(["image", "pull", reference, "--name", "by-cli"]);
+  expect(first).toMatchObject({ code: 0, stdout: expect.stringMatching(/^by-cli {2}2 layers {2}[\d.]+ MB/) });
+  expect(first.stderr).toContain(`asking for ${reference}\n`);
+  const again = await cli.run(["image", "pull", reference, "--name", "by-cli"]);
+  expect(again.stdout).toMatch(/it was here already\)\n$/);
+  expect(await cli.json(["image", "pull", reference, "--name", "by-cli"])).toMatchObject({
+    ...{ name: "by-cli", isNew: false },
+  });
+  const gone = await cli.run(["image", "pull", `${other.host}/team/gone:1`]);
+  expect(gone).toMatchObject({ code: 1, stderr: expect.stringMatching(/\nsandkeep: Cannot pull .*does not have it/) });
+
+  expect((await cli.run(["image", "alias", "acme/*", "by-cli"])).stdout).toBe("acme/* is by-cli\n");
+  expect((await cli.run(["image", "aliases"])).stdout).toBe("acme/* is by-cli\n");
+  expect((await cli.run(["run", "acme/any", "echo", "by alias"])).stdout).toBe("by alias\n");
+  expect((await cli.run(["image", "unalias", "acme/*"])).stdout).toBe("acme/* is no alias any more\n");
+  expect((await cli.run(["image", "unalias", "acme/*"])).stderr).toMatch(/there is no such alias/);
+  expect((await cli.run(["image", "prune"])).stdout).toMatch(/^deleted \d+ layers?\n$/);
+  expect((await cli.run(["image", "prune", "--name", "x"])).stderr).toMatch(/options of pull/);
+  const asTeam = new Cli(() => ({ ...daemon, key }), { SANDKEEP_DATA_DIR: "/nonexistent" });
+  for (const words of [["prune"], ["alias", "x", "by-cli"], ["unalias", "x"]]) {
+    expect((await asTeam.run(["image", ...words])).stderr).toMatch(/needs an admin key/);
+  }
+});
+
+test("a terminal shows a bar while the image arrives, and nothing of it stays", async () => {
+  const cli = new Cli(() => daemon, { SANDKEEP_DATA_DIR: "/nonexistent" });
+  const { at, layer } = await imageMaker(join(other.folder, "more"));
+  await layer("bar", "empty", (root) => writeFile(join(root, "random"), randomBytes(6 << 20)));
+  await other.push(`oci:${at("bar")}`, "team/bar:1");
+  const typist = cli.onTerminal(["image", "pull", `${other.host}/team/bar:1`]);
+  expect(await typist.ended).toBe(0);
+  expect(typist.output).toMatch(/\[#+ *\] \d+ % of [\d.]+ MB/);
 });
