@@ -5,9 +5,12 @@
 
 import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { eventually } from "../../harness/harness.ts";
 import { imageMaker, putBusybox } from "../../harness/images/made-images.ts";
 import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
 import { demand } from "../../runner/needs.ts";
@@ -17,6 +20,9 @@ import { DocumentClient, linesOf, type Sent } from "../sandkeep/document.ts";
 const undo = new AsyncDisposableStack();
 let listed: RegistryOfTest;
 let other: RegistryOfTest;
+/** a registry that never answers */
+let silent = "";
+let asked = 0;
 let daemon: TestDaemon;
 let api: DocumentClient;
 /** of a team that is not the operator's */
@@ -36,9 +42,19 @@ beforeAll(async () => {
     await registry.push(`oci:${at("tiny")}`, "team/tiny:1");
     await registry.push(`oci:${at("large")}`, "team/large:1");
   }
+  const server = createServer((request) => {
+    asked++;
+    request.socket.once("close", () => asked--);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  undo.defer(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(() => resolve()));
+  });
+  silent = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   daemon = await startDaemon(undo, {
     SANDKEEP_REGISTRIES: listed.host,
-    SANDKEEP_REGISTRY_HTTP: `${listed.host},${other.host}`,
+    SANDKEEP_REGISTRY_HTTP: `${listed.host},${other.host},${silent}`,
     SANDKEEP_POOL_HOT: "0",
   });
   api = await DocumentClient.of(daemon);
@@ -119,6 +135,23 @@ test("an admin key pulls from any registry, for the host or for a team", async (
   expect(theirs.last.image).toMatchObject({ name: "given", own: true });
   expect(await names({ key })).toEqual(expect.arrayContaining(["ours", "given"]));
   expect(await names()).not.toContain("given");
+});
+
+test("a pull ends when its client leaves", async () => {
+  const reference = `${silent}/team/tiny:1`;
+  const answer = await api.request(api.operation("pullImage"), { body: { reference } });
+  const reader = answer.body?.getReader();
+  expect(Buffer.from((await reader?.read())?.value ?? "").toString()).toContain('"asking"');
+  await eventually("the registry is asked", async () => asked === 1);
+  const leftAt = Date.now();
+  await reader?.cancel();
+  await eventually("nothing is asked of the registry", async () => asked === 0);
+  const query = { action: "image.pull", target: reference };
+  await eventually("the audit has it", async () => (await api.call("listAudit", { query })).json.entries.length === 1);
+  const [{ outcome }] = (await api.call("listAudit", { query })).json.entries;
+  expect(outcome).not.toBe("done");
+  // A registry that sends nothing is given up after 30 seconds.
+  expect(Date.now() - leftAt).toBeLessThan(20_000);
 });
 
 test("an image that is too large for the team's quota gets no name", async () => {
