@@ -3,6 +3,7 @@
  * session that was extended meanwhile is simply not due.
  */
 
+import { durationInWords } from "../../base/duration-in-words.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError } from "../model/errors.ts";
 import type { Session } from "../model/sandbox.ts";
@@ -151,7 +152,7 @@ export class Expiry {
       if (!isSandkeepError(error, "conflict", "session")) this.#context.logError(error, about);
     };
     if (sandbox?.onTimeout === "pause" && (await this.#pauses.pause(session).catch(log))) return;
-    return this.#endings.stop(session, "timeout", `Its time of ${session.timeout} ms was over`);
+    return this.#endings.stop(session, "timeout", `Its time of ${durationInWords(session.timeout)} was over`);
   }
 
   #stop(session: Session): void {
