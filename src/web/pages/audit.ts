@@ -71,7 +71,7 @@ export function AuditPage() {
   const isFiltered = Object.keys(filter).length > 0;
   return html`<h1 class="unseen">Audit</h1>
     <${Filters} filter=${filter} keys=${keys} actions=${[...new Set(entries.map(({ action }) => action))].sort()} />
-    <p class="note" role="status">${entries.length}${next ? " newest" : ""} ${entries.length === 1 ? "entry" : "entries"}${isFiltered && html` <button type="button" class="plain" onClick=${() => setParameters(nothing)}>Show all</button>`}</p>
+    <p class="note" role="status">${problem === "" && `${entries.length}${next ? " newest" : ""} ${entries.length === 1 ? "entry" : "entries"}`}${isFiltered && html` <button type="button" class="plain" onClick=${() => setParameters(nothing)}>Show all</button>`}</p>
     <${Unanswered} answer=${{ value: next, problem, reread: () => void read() }} />
     ${problem === "" && next !== undefined && entries.length === 0 && html`<p class="empty">${isFiltered ? "No entry is like that." : "Nothing was changed yet."}</p>`}
     ${problem === "" && entries.length > 0 && html`<${Rows} label="Audit" heads=${heads} items=${entries} keyOf=${(each: Entry) => each.id} row=${row} kind="log audit" />`}

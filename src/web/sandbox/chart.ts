@@ -55,6 +55,8 @@ export function Chart({ title, traces: all, stretch, most, words }: ChartProps) 
   const moment = at === undefined ? undefined : read[0]?.point?.at;
   const summary = `${title}: at most ${words(peak)}${most === undefined ? "" : ` of ${words(most)}`}`;
   const gone = () => setAt(undefined);
+  // A chart is narrower than a tape: words to the left of their line would cover those before them.
+  const hasRoom = (each: number) => place(stretch, each) < 0.88 * width;
   return html`<figure class="chart">
     <figcaption><b>${title}</b>
       ${read.map(({ name, point }) => point && html`<span class="num">${name} ${words(point.value)}</span>`)}
@@ -71,7 +73,9 @@ export function Chart({ title, traces: all, stretch, most, words }: ChartProps) 
         ${most !== undefined && html`<line class="high" x1="0" x2=${width} y1=${height * (1 - high)} y2=${height * (1 - high)} />`}
         ${moment !== undefined && html`<line class="cross" x1=${place(stretch, moment)} x2=${place(stretch, moment)} y1="0" y2=${height} />`}
       </svg>
-      <div class="axis">${ticks(stretch).map((each) => html`<span style=${axisPlace(place(stretch, each))}>${axisWords(each, stretch)}</span>`)}</div>
+      <div class="axis">${ticks(stretch)
+        .filter(hasRoom)
+        .map((each) => html`<span style=${axisPlace(place(stretch, each))}>${axisWords(each, stretch)}</span>`)}</div>
     </div>
   </figure>`;
 }

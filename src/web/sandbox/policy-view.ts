@@ -45,8 +45,8 @@ export function PolicyView({ value }: { value: Sandbox }) {
   };
   if (step.is === "writing")
     return html`<section class="block policy" aria-label="Network policy">
-      <label for="policy-text">Names, such as <span class="mono">*.github.com</span>, and ranges, one a line; or
-        <span class="mono">allow-all</span>, or <span class="mono">deny-all</span></label>
+      <label for="policy-text">Names, such as <span class="mono">*.github.com</span>, and ranges, one a line;
+        ${" "}or <span class="mono">allow-all</span>, or <span class="mono">deny-all</span></label>
       <textarea id="policy-text" class="mono" rows="10" spellcheck=${false} value=${step.text}
         onInput=${(event: InputEvent) => setStep({ is: "writing", text: (event.target as HTMLTextAreaElement).value })}></textarea>
       <div class="acts">
