@@ -9,21 +9,29 @@ import { apiKey, daemonUrl, type KeyPlaces } from "./connection.ts";
 import { nodeTransport } from "./node-transport.ts";
 
 /** options of every command that asks the daemon */
-export const daemonOptions = {
+export const teamOptions = {
   json: { type: "boolean" },
-  project: { type: "string" },
   team: { type: "string" },
   url: { type: "string" },
   "data-dir": { type: "string" },
 } as const;
 
+/** options of those that are about the things of a project */
+export const daemonOptions = { ...teamOptions, project: { type: "string" } } as const;
+
 /** the lines of these options in a command's usage */
-export const daemonUsage = `  --json                   print JSON
-  --project <id or name>   the project of the sandboxes (the key's, or your team's first)
-  --team <id or name>      with an admin key: the team to act for
+export const daemonUsage = usageWith(
+  "  --project <id or name>   the project of the sandboxes (the key's, or your team's first)\n",
+);
+export const teamOptionsUsage = usageWith("");
+
+function usageWith(project: string): string {
+  return `  --json                   print JSON
+${project}  --team <id or name>      with an admin key: the team to act for
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
+}
 
 export interface DaemonValues {
   project?: string | undefined;

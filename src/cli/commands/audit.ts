@@ -2,9 +2,9 @@
 
 import { definedOf } from "../../base/defined.ts";
 import type { Input } from "../../client/types.ts";
-import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { Daemon, teamOptions, teamOptionsUsage } from "../client/daemon.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
-import { misuse } from "../errors.ts";
+import { CliError, misuse } from "../errors.ts";
 import { plainJson } from "../print/plain.ts";
 import { printTable } from "../print/table.ts";
 import { durationOf, numberOf } from "../units.ts";
@@ -23,7 +23,7 @@ Options:
   --since <time>           only calls of the last 30m, 6h or 2d
   --limit <number>         how many (50, at most 1000)
   --all-teams              of every team; needs an admin key
-${daemonUsage}
+${teamOptionsUsage}
 Example:
   sandkeep audit --limit 10
   sandkeep audit --action sandbox.delete --since 2d
@@ -38,10 +38,12 @@ export async function auditCommand(args: string[], context: CommandContext): Pro
     since: { type: "string" },
     limit: { type: "string" },
     "all-teams": { type: "boolean" },
-    ...daemonOptions,
+    ...teamOptions,
   });
   if (values.help) return showUsage(auditUsage, context);
   if (positionals.length > 0) throw misuse("Cannot list the audit: it takes no name", auditUsage);
+  if (values.key !== undefined && !values.key.startsWith("key_"))
+    throw new CliError(`Cannot use --key "${values.key}": it must be an id of a key`, "sandkeep key ls lists them");
   const limit = numberOf("--limit", values.limit ?? "50");
   const daemon = new Daemon(values, context);
   const { action, key, target, since } = values;

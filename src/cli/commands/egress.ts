@@ -21,7 +21,7 @@ Options:
   -f, --follow             continue until the session has ended
   --suggest                print the narrowest network policy that would have allowed these connections, and notes on stderr
   --json                   one JSON value a line
-  --project <id>           the project of the sandbox (your team's first)
+  --project <id or name>   the project of the sandbox (your team's first)
   --team <id or name>      with an admin key: the team to act for
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set

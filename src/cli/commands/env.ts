@@ -22,7 +22,7 @@ Options:
   --json                   print the variables as JSON, with the values that they get
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --team <id>              whose sandboxes, for vercel (team_default)
-  --project <id>           of which project, for vercel (prj_default)
+  --project <id or name>   of which project, for vercel (prj_default)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 
 Example:

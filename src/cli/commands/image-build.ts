@@ -44,7 +44,7 @@ Options of build:
 Options:
   -o, --output <file>      where an archive goes; - is standard output (-)
   --json                   print JSON; of a build, what it does as lines of JSON, as with --progress json
-  --project <id>           the project whose limits of the key apply (your team's first)
+  --project <id or name>   the project whose limits of the key apply (your team's first)
   --team <id or name>      with an admin key: the team whose image it is
   --url <url>              where the daemon is (SANDKEEP_URL or SANDKEEP_PORT, else what the daemon has recorded)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set

@@ -1,7 +1,7 @@
 /** `sandkeep team` and `sandkeep quota`: teams, and how much of the host each may use. */
 
 import type { Output } from "../../client/types.ts";
-import { Daemon, daemonOptions, daemonUsage } from "../client/daemon.ts";
+import { Daemon, teamOptions, teamOptionsUsage } from "../client/daemon.ts";
 import { pagesOf } from "../client/pages.ts";
 import { type CommandContext, readArgs, showUsage } from "../command.ts";
 import { CliError, misuse, Refusal } from "../errors.ts";
@@ -20,7 +20,7 @@ then. A team is deleted with its keys and projects.
 
 Options:
   -f, --force              rm: also delete its sandboxes, snapshots, drives and images
-${daemonUsage}
+${teamOptionsUsage}
 Example:
   sandkeep team create ml && sandkeep ls --team ml
 `;
@@ -42,7 +42,7 @@ Limits:
 
 Options:
   --key <id>               the key whose quota it is; sandkeep key ls lists them
-${daemonUsage}
+${teamOptionsUsage}
 Example:
   sandkeep quota set --team ml --sandboxes 20 --cpus 16
 `;
@@ -50,7 +50,7 @@ Example:
 export async function teamCommand(args: string[], context: CommandContext): Promise<undefined> {
   const { values, positionals } = await readArgs(args, teamUsage, {
     force: { type: "boolean", short: "f" },
-    ...daemonOptions,
+    ...teamOptions,
   });
   if (values.help) return showUsage(teamUsage, context);
   const [given = "", slug, ...rest] = positionals;
@@ -95,7 +95,7 @@ export async function quotaCommand(args: string[], context: CommandContext): Pro
     disk: { type: "string" },
     "image-disk": { type: "string" },
     key: { type: "string" },
-    ...daemonOptions,
+    ...teamOptions,
   });
   if (values.help) return showUsage(quotaUsage, context);
   const [verb, ...rest] = positionals;

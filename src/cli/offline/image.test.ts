@@ -71,8 +71,11 @@ test("an image is imported, listed and deleted", async () => {
 test("an image of a team has its own place beside the host's image of the same name", async () => {
   const at = await store();
   const team = ["--team", "team_a"];
+  const names = async (...args: string[]) =>
+    JSON.parse((await run(at, ["ls", "--json", ...args])).join()).map(({ name }: { name: string }) => name);
   await run(at, ["import", "-", "--no-node", ...team], await savedImage());
   expect((await run(at, ["ls"])).join()).toMatch(/^NAME.*,saved:1 {2}team_a {2}1 +1 kB +- +1 kB +\d+s$/);
+  expect([await names(...team), await names("--team", "team_b")]).toEqual([["saved:1"], []]);
   expect(JSON.parse((await run(at, ["inspect", "saved:1"])).join())).toMatchObject({ owner: "team_a" });
   expect(await refusal(run(at, ["inspect", "saved:1", "--team", "team_b"]))).toMatch(
     /^not-found.*"team_b": there is no such image; there is one with --team team_a$/,
@@ -162,6 +165,10 @@ test("invalid arguments are an error with the usage", async () => {
   for (const args of [["frob"], ["import"], ["delete", "a", "b"], ["import", "x", "--frob"], ["build", "windows"]]) {
     expect(await refusal(run(at, args)), args.join(" ")).toMatch(/^invalid: .*\n\nUsage:/s);
   }
+  expect(await refusal(run(at, ["prune", "--team", "team_a"]))).toMatch(
+    /^invalid: Cannot use --team with "image prune": it is for pull, import, build, ls, inspect, history, rm\n\nUsage:/,
+  );
+  expect(await refusal(run(at, ["ls", "--name", "a"]))).toMatch(/: it is for pull, import, build\n/);
   expect(await refusal(run(at, ["lst"]))).toMatch(/: there is no such command. Did you mean "ls"\?\n/);
   expect(await refusal(run(at, ["exprt"]))).toMatch(/: there is no such command. Did you mean "export"\?\n/);
   expect(await refusal(run(at, ["constructor"]))).toMatch(/: there is no such command. There are pull, /);

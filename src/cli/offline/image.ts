@@ -44,7 +44,7 @@ export const imageUsage = `Usage:
   sandkeep image from-snapshot <snapshot> <name>
   sandkeep image export <name> [-o <file>]
       both ask the running daemon
-  sandkeep image ls
+  sandkeep image ls [--team <team>]
   sandkeep image inspect <name> [--team <team>]
   sandkeep image history <name> [--team <team>]
   sandkeep image rm <name> [--team <team>]
@@ -90,6 +90,11 @@ export async function imageCommand(args: string[], context: ImageContext): Promi
   if (!command) throw usageError(unknownVerb("image", verb, [...Object.keys(commands), ...ofDaemon]));
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${namesInWords(command.operands)}`);
+  const given = own.find((option) => values[option] !== undefined && !command.takes?.includes(option));
+  if (given !== undefined) {
+    const takers = Object.keys(commands).filter((each) => commands[each]?.takes?.includes(given));
+    throw usageError(`Cannot use --${given} with "image ${verb}": it is for ${takers.join(", ")}`);
+  }
   const create = command.makesStore ?? false;
   const store = await context.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
   try {
@@ -122,8 +127,13 @@ interface Job {
   second: string;
 }
 
+/** options that only some verbs take */
+const own = ["name", "suite", "include", "team", "no-node"] as const;
+
 interface ImageCommand {
   operands: number;
+  /** which of them it takes */
+  takes?: readonly (typeof own)[number][];
   /** whether it makes a missing data directory */
   makesStore?: boolean;
   run(job: Job): Promise<void>;
@@ -132,6 +142,7 @@ interface ImageCommand {
 const commands: Record<string, ImageCommand> = {
   pull: {
     operands: 1,
+    takes: ["name", "team", "no-node"],
     makesStore: true,
     async run({ store, context, values, operand }) {
       const registries = () => context.registries(values["data-dir"]);
@@ -142,6 +153,7 @@ const commands: Record<string, ImageCommand> = {
   },
   import: {
     operands: 1,
+    takes: ["name", "team", "no-node"],
     makesStore: true,
     async run({ store, context, values, operand }) {
       const source = operand === "-" ? context.input : operand;
@@ -151,6 +163,7 @@ const commands: Record<string, ImageCommand> = {
   },
   build: {
     operands: 1,
+    takes: ["name", "suite", "include", "team", "no-node"],
     makesStore: true,
     async run({ store, context, values, operand }) {
       const recipe = recipes.find(({ operand: name }) => name === operand);
@@ -166,22 +179,24 @@ const commands: Record<string, ImageCommand> = {
       context.print(values.json ? await asJson(store, image) : await described(store, image));
     },
   },
-  ls: { operands: 0, run: list },
+  ls: { operands: 0, takes: ["team"], run: list },
   inspect: {
     operands: 1,
+    takes: ["team"],
     async run({ store, context, values, operand }) {
       context.print(await inspected(store, await imageNamed(store, operand, values)));
     },
   },
   history: {
     operands: 1,
+    takes: ["team"],
     async run({ store, context, values, operand }) {
       const image = await imageNamed(store, operand, values);
       if (values.json) return context.print(historyAsJson(image));
       for (const line of history(image)) context.print(line);
     },
   },
-  rm: { operands: 1, run: remove },
+  rm: { operands: 1, takes: ["team"], run: remove },
   prune: {
     operands: 0,
     async run({ store, context, values }) {
@@ -219,7 +234,9 @@ const commands: Record<string, ImageCommand> = {
 };
 
 async function list({ store, context, values }: Job): Promise<void> {
-  const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
+  // Those of this host are every team's.
+  const isShown = (owner?: string) => values.team === undefined || owner === undefined || owner === values.team;
+  const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner && isShown(owner));
   if (values.json) return context.print(await listedAsJson(store, images));
   const { paper = { colours: false } } = context;
   for (const line of await listed(store, images, paper, Date.now())) context.print(line);
