@@ -26,20 +26,22 @@ export function FilesTab({ value: { name: sandbox, state, session, currentSnapsh
   const [isMoving, setMoving] = useState(false);
   const since = parameter("since");
   const params = { session: session.id };
+  const isRunning = state === "running";
   /** how often a caller has written files, after which they are compared again */
   const written = useRef(0);
   const isChanged = ({ type, sessionId }: { type: string; sessionId?: unknown }) =>
     type === "files.written" && sessionId === session.id;
   const answer = useAnswer(
-    `${session.id} ${folder}`,
-    (signal) => client.call("listFiles", { params, query: { path: folder }, signal }),
+    `${session.id} ${folder} ${isRunning}`,
+    async (signal) =>
+      isRunning ? client.call("listFiles", { params, query: { path: folder }, signal }) : { files: [] },
     (event) => {
       if (isChanged(event)) written.current++;
       return isChanged(event);
     },
   );
-  const changed = useChangedFiles(sandbox, state === "running" ? since : "", written.current);
-  if (state !== "running") return html`<p class="empty">Files can be read while the sandbox runs.</p>`;
+  const changed = useChangedFiles(sandbox, isRunning ? since : "", written.current);
+  if (!isRunning) return html`<p class="empty">Files can be read while the sandbox runs.</p>`;
   const files = (answer.value?.files ?? []).toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const walk = (path: string) => {
     setOpen(undefined);

@@ -55,7 +55,7 @@ export function UsageTab({ value, history }: TabProps) {
     ${usage.value && (chosen ? html`<${Sums} used=${usedIn(loads, chosen)} />` : html`<${Sums} ...${usage.value} />`)}
     ${
       samples.length < 2
-        ? html`<p class="empty">There are no measurements yet. The daemon takes one every few seconds.</p>`
+        ? html`<p class="empty">${isRunning ? "There are no measurements yet. The daemon takes one every few seconds." : "There are too few measurements for a chart. The daemon takes one every few seconds while the sandbox runs."}</p>`
         : html`<div class="charts">
           <${Chart} title="Processors" traces=${traces(
             "",
