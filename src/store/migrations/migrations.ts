@@ -28,6 +28,7 @@ import { up as deletedTeams } from "./0018-deleted-teams.ts";
 import { up as webhooks } from "./0019-webhooks.ts";
 import { up as keyQuotas } from "./0020-key-quotas.ts";
 import { up as auditFilters } from "./0021-audit-filters.ts";
+import { up as readableTimes } from "./0022-readable-times.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -55,6 +56,7 @@ export const migrations: Migrations = {
   "0019-webhooks": webhooks,
   "0020-key-quotas": keyQuotas,
   "0021-audit-filters": auditFilters,
+  "0022-readable-times": readableTimes,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

@@ -8,7 +8,7 @@
  *   text   as it is
  *   key    text that lists are sorted by: "" for a missing value, because the engines sort NULL differently
  *   prose  text from any source: replaces characters that an engine cannot store
- *   whole  an integer; fractions are rounded
+ *   whole  an integer; fractions are rounded, and what is too large to be read back is the nearest that can be
  *   real   any number
  *   flag   0 or 1
  *   json   JSON as text
@@ -85,11 +85,13 @@ export async function all<R, T>(query: { execute(): Promise<R[]> }, toValue: (ro
   return (await query.execute()).map(toValue);
 }
 
+const largest = Number.MAX_SAFE_INTEGER;
+
 function write(kind: Kind, value: unknown): string | number | null {
   if (value === undefined) return kind === "key" ? "" : null;
   if (kind === "json") return JSON.stringify(value);
   if (kind === "flag") return value ? 1 : 0;
-  if (kind === "whole") return Math.round(Number(value));
+  if (kind === "whole") return Math.max(-largest, Math.min(largest, Math.round(Number(value))));
   if (kind === "real") return Number(value);
   if (kind === "prose") return String(value).toWellFormed().replaceAll("\0", "\uFFFD");
   return String(value);

@@ -26,6 +26,15 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.getSnapshot("snap_none")).toBeUndefined();
     });
 
+    test("a time after the last number that can be read back is that number", async () => {
+      const { store } = host();
+      const snapshot = snapshotOf(await newSandbox(store), { expiresAt: Number.MAX_SAFE_INTEGER + noon });
+      await store.insertSnapshot(snapshot);
+      expect((await store.getSnapshot(snapshot.id))?.expiresAt).toBe(Number.MAX_SAFE_INTEGER);
+      const changed = await store.updateSnapshot(snapshot.id, { expiresAt: 2 * Number.MAX_SAFE_INTEGER });
+      expect(changed?.expiresAt).toBe(Number.MAX_SAFE_INTEGER);
+    });
+
     test("the sizes of kept snapshots are summed, of a team and of the sandboxes of one key", async () => {
       const { store } = host();
       expect(await store.snapshotBytes({ teamId: "team_none" })).toBe(0);

@@ -113,3 +113,10 @@ test("a team has the number of sandboxes at once and of starts a second", async 
   expect(asked[0]).toEqual({ from: time - 2_880_000, to: time, step: 10_000 });
   expect(asked.at(-1)).toEqual({ from: time - 86_400_000, to: time, step: 300_000 });
 });
+
+test("a time that no date has is refused", async () => {
+  const client = apiClient({ "sessions.concurrency": async () => [{ at: 8.64e15 + 1, running: 0, started: 0 }] });
+  const late = `?start=${8.64e12}&end=${8.64e12 + 1}`;
+  const { status, json } = await client.ask("GET", `/teams/${sandbox.teamId}/metrics${late}`, undefined, options);
+  expect([status, json.message]).toEqual([400, "Invalid request: `end` should be <= 8640000000000."]);
+});

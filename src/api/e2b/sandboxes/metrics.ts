@@ -23,8 +23,10 @@ const usualTime = 24 * 3_600_000;
 const longestTime = 31 * 24 * 3_600_000;
 const mostSteps = 288;
 const leastStep = 5000;
+/** of all dates, since 1970 */
+const lastSecond = 8_640_000_000_000;
 
-const unixSeconds = number(z.int().min(0)).optional();
+const unixSeconds = number(z.int().min(0).max(lastSecond)).optional();
 const teamQuery = z.strictObject({ start: unixSeconds, end: unixSeconds });
 const teamMaximumQuery = teamQuery.extend({ metric: z.enum(["concurrent_sandboxes", "sandbox_start_rate"]) });
 

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { apiClient } from "../../../../test/harness/api-client.ts";
+import { session } from "../../../../test/harness/fake-core.ts";
 
 test("a key that is limited to another project does not get the answer to the first request", async () => {
   const { ask, asked } = apiClient({
@@ -29,6 +30,14 @@ test.each([
   ["sandboxes", { name: "a b" }, "a name begins with a letter or digit"],
   ["sandboxes", { cwd: "a" }, "`cwd` should be an absolute path"],
   ["sandboxes", { mounts: { a: { drive: "d" } } }, "a drive is mounted at an absolute path"],
+  ["sandboxes", { snapshotExpiration: 2 ** 53 - 1 }, "`snapshotExpiration` should be <= 3155760000000"],
+  [
+    "sandboxes",
+    { keepLastSnapshots: { count: 1, expiration: 2 ** 53 - 1 } },
+    "`keepLastSnapshots.expiration` should be <= ",
+  ],
+  [`sessions/${session.id}/snapshots`, { expiration: 2 ** 53 - 1 }, "`expiration` should be <= 3155760000000"],
+  ["keys", { name: "a", expiresAt: 2 ** 53 - 1 }, "`expiresAt` should be <= 8640000000000000"],
   ["webhooks", { url: "https://a.test", events: ["nothing"] }, "an event is one of sandbox, session"],
 ])("a body of %s that breaks a rule is refused with a sentence, not with a pattern: %j", async (path, body, said) => {
   const { status, json } = await apiClient().ask("POST", `/sandkeep/v1/${path}`, body);

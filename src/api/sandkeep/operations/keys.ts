@@ -7,7 +7,7 @@ import { answers, answersNothing, operation } from "../frame/operation.ts";
 import { next } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { printShortList, shortListQuery } from "../frame/short-list.ts";
-import { time } from "../resources/values.ts";
+import { laterTime, time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Teams and keys";
@@ -35,7 +35,7 @@ const newKey = z
     project: z.string().min(1).max(128).optional(),
     readOnly: z.boolean().optional(),
     policyCeiling: z.string().min(1).max(16_384).optional(),
-    expiresAt: z.int().min(0).optional().meta({ description: "Milliseconds since 1970" }),
+    expiresAt: laterTime.optional(),
     admin: z.boolean().optional(),
   })
   .meta({ id: "NewKey" });

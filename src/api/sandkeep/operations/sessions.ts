@@ -6,7 +6,7 @@ import { next, pageOf, pageQuery, printPage } from "../frame/paging.ts";
 import { idOf } from "../frame/router.ts";
 import { printSession, sessionResource } from "../resources/session.ts";
 import { printSnapshot, snapshotResource } from "../resources/snapshot.ts";
-import { bytes, duration, time } from "../resources/values.ts";
+import { bytes, duration, expiration, time } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Sessions";
@@ -115,7 +115,7 @@ export function sessionOperations({ core, limits }: Dialect) {
       params,
       body: z.strictObject({
         name: z.string().min(1).max(128).optional(),
-        expiration: z.int().min(0).optional().meta({ description: "Milliseconds after its last use; 0 for ever" }),
+        expiration: expiration.optional(),
       }),
       answer: answers("The snapshot", snapshotResource, 201),
       run: async ({ caller, session, body }) =>

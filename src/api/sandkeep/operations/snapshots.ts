@@ -9,6 +9,7 @@ import { idOf } from "../frame/router.ts";
 import { fileDifference, printDifference } from "../resources/file-difference.ts";
 import { imageResource, printImage } from "../resources/image.ts";
 import { printSnapshot, snapshotResource } from "../resources/snapshot.ts";
+import { expiration } from "../resources/values.ts";
 import type { Dialect } from "../sandkeep.ts";
 
 const tag = "Snapshots";
@@ -65,7 +66,7 @@ export function snapshotOperations({ core }: Dialect) {
       params,
       body: z.strictObject({
         name: z.string().min(1).max(128).optional(),
-        expiration: z.int().min(0).optional().meta({ description: "Milliseconds after its last use; 0 for ever" }),
+        expiration: expiration.optional(),
       }),
       answer: answers("The snapshot", snapshotResource),
       run: async ({ caller, params: { snapshot }, body }) =>

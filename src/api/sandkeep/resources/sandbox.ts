@@ -9,7 +9,7 @@ import { environment } from "../../kit/environment.ts";
 import { portUrl } from "../../kit/port-url.ts";
 import { networkPolicy, newNetworkPolicy, printPolicy, readPolicy } from "./network-policy.ts";
 import { printSession, sessionResource } from "./session.ts";
-import { bytes, duration, memory, sessionState, tagValue, time } from "./values.ts";
+import { bytes, duration, expiration, memory, sessionState, tagValue, time } from "./values.ts";
 
 export const portResource = z
   .object({
@@ -145,11 +145,11 @@ export function sandboxBodies({ ports: mostPorts, vcpus, timeout }: ServiceLimit
         `\`mounts\` should NOT have more than ${mostMounts} properties.`,
       )
       .optional(),
-    snapshotExpiration: z.int().min(0).optional().meta({ description: "Milliseconds; 0 for ever" }),
+    snapshotExpiration: expiration.optional(),
     keepLastSnapshots: z
       .strictObject({
         count: z.int().min(1).max(100),
-        expiration: z.int().min(0).optional(),
+        expiration: expiration.optional(),
         deleteEvicted: z.boolean().default(false),
       })
       .optional(),

@@ -5,6 +5,16 @@ import type { EndCause, SessionState, TagValue } from "../../../core/model/sandb
 
 export const time = z.int().meta({ description: "Milliseconds since 1970" });
 export const duration = z.int().min(0).meta({ description: "Milliseconds" });
+/** the last moment that a date can have, and the longest time that something is kept after its use: 100 years */
+const lastMoment = 8_640_000_000_000_000;
+const century = 36_525 * 86_400_000;
+export const laterTime = z.int().min(0).max(lastMoment).meta({ description: "Milliseconds since 1970" });
+export const expiration = z
+  .int()
+  .min(0)
+  .max(century)
+  .meta({ description: "Milliseconds after its last use; 0 for ever" });
+
 export const bytes = z.int().min(0).meta({ description: "Bytes" });
 export const memory = z.number().meta({ description: "MiB" });
 
