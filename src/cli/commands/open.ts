@@ -47,12 +47,19 @@ export async function openCommand(args: string[], context: CommandContext): Prom
   const link = (await client.call("open the dashboard", "POST", "/ui/links")) as Link;
   if (values.json) return void context.print(plainJson(link));
   if (browser === undefined) return void context.print(link.url);
+  // A browser takes other words as options, which may name programs to start. This one comes from the daemon.
+  if (!isWebAddress(link.url))
+    throw new CliError("Cannot open the dashboard: the daemon's answer is no address of a page");
   await start(browser, link.url).catch((error) => {
     context.warn(
       `Cannot start ${browser}: ${error instanceof Error ? error.message : error}; open this link yourself:`,
     );
     context.print(link.url);
   });
+}
+
+export function isWebAddress(text: string): boolean {
+  return /^https?:\/\/[^\s"'`$\\]+$/.test(text) && URL.canParse(text);
 }
 
 /** the program that opens an address on this desktop; undefined without a desktop, or if another program reads the link */
