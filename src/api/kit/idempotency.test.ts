@@ -1,7 +1,7 @@
 /** Requests that are sent twice happen once. */
 
 import { beforeEach, expect, test } from "vitest";
-import { type Answer, type Idempotency, once } from "./idempotency.ts";
+import { type Answer, type Idempotency, once, storedIdempotency } from "./idempotency.ts";
 
 let kept: Map<string, Answer | "running">;
 let idempotency: Idempotency;
@@ -23,7 +23,7 @@ beforeEach(() => {
   };
 });
 
-const request = { key: "k1", scope: "team create", request: "{}" };
+const request = { key: "k1", team: "team", scope: "team create", request: "{}" };
 const work = async () => ({ count: ++done });
 
 test("a repeat returns the first answer", async () => {
@@ -68,12 +68,49 @@ test("a repeat waits while the first request is running", async () => {
 });
 
 test("a repeat does not wait for ever", async () => {
-  await idempotency.begin([...(await keysOf(request))][0] ?? "");
+  await idempotency.begin([...(await keysOf(request))][0] ?? "", "team");
   await expect(once(idempotency, { ...request, patience: 0 }, work)).rejects.toMatchObject({ code: "conflict" });
 });
 
 test.each(["", "ü", "a b", "x".repeat(256)])("%j is not a valid key", async (key) => {
   await expect(once(idempotency, { ...request, key }, work)).rejects.toMatchObject({ code: "invalid" });
+});
+
+test("a long answer is not kept, and what it answers is not done twice", async () => {
+  const long = async () => ({ count: ++done, text: "x".repeat(300_000) });
+  expect(await once(idempotency, request, long)).toMatchObject({ count: 1 });
+  expect(JSON.stringify([...kept]).length).toBeLessThan(1000);
+  await expect(once(idempotency, request, long)).rejects.toMatchObject({ code: "conflict" });
+  await expect(once(idempotency, { ...request, request: "{ }" }, long)).rejects.toMatchObject({ code: "invalid" });
+  expect(done).toBe(1);
+});
+
+test("a team whose answers of a day fill a GiB gets the old ones, and no new ones until the next day", async () => {
+  let now = 0;
+  let last = "";
+  const seal = {
+    seal(text: string) {
+      last = text;
+      return "x".repeat(256 << 20);
+    },
+    open: () => last,
+    isSealed: () => true,
+  };
+  const store = {
+    beginIdempotent: idempotency.begin as (key: string) => Promise<"new" | "running" | Answer>,
+    endIdempotent: (key: string, answer: Answer | undefined) =>
+      idempotency.end(key, answer && { ...answer, body: "" }, "team"),
+  };
+  const stored = storedIdempotency(store, () => now, seal);
+  const ask = (key: string, team = "team") => once(stored, { ...request, key, team, scope: team }, work);
+  for (const key of ["a", "b", "c", "d"]) await ask(key);
+  await expect(ask("e")).rejects.toMatchObject({ code: "limit" });
+  await expect(ask("e")).rejects.toMatchObject({ code: "limit" });
+  expect(done).toBe(4);
+  await ask("e", "other");
+  expect(await ask("a")).toEqual({ count: 5 });
+  now = 86_400_000;
+  expect(await ask("e")).toEqual({ count: 6 });
 });
 
 /** the key under which a request is stored */

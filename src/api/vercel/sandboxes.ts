@@ -131,7 +131,8 @@ interface Making {
 export async function madeOnce(c: VercelContext, dialect: Dialect, making: Making): Promise<Response> {
   const { owner, operation, text, isNamed, make, print } = making;
   const key = c.req.header("idempotency-key");
-  const request = { key, scope: `${owner.teamId} ${owner.projectId} ${operation}`, request: text };
+  const scope = `${owner.teamId} ${owner.projectId} ${operation}`;
+  const request = { key, team: owner.teamId, scope, request: text };
   const answer = await once(dialect.idempotency, request, async () => {
     const made = await make();
     // Clients send a create again when its answer is lost. They could not find the first sandbox without a name, so it

@@ -43,7 +43,7 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
     const key = idempotencyKeyOf(c, operation);
     // Other keys of the team may not see the answer: it may have a secret, and they may have other rights and limits.
     const scope = `${caller.teamId} ${caller.keyId ?? ""} ${JSON.stringify(caller.scope ?? {})} ${c.req.method} ${c.req.path}`;
-    const repeat = { key, scope, request: `${new URL(c.req.url).search}\n${text}` };
+    const repeat = { key, team: caller.teamId, scope, request: `${new URL(c.req.url).search}\n${text}` };
     const atMostOnce = <T>(work: () => Promise<T>) => once(idempotency, repeat, work);
     const request = {
       ...{ caller, query, body, request: c.req.raw, connection: c.env, once: atMostOnce },

@@ -24,7 +24,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
     const logs = value.logs || query.logs;
     const sessionId = idOf(c, "sessionId");
     const key = c.req.header("idempotency-key");
-    const request = { key, scope: `${caller.teamId} run ${sessionId}`, request: text };
+    const request = { key, team: caller.teamId, scope: `${caller.teamId} run ${sessionId}`, request: text };
     let started: Command | undefined;
     const id = await once(idempotency, request, async () => {
       started = await run(dialect, caller, sessionId, value);
