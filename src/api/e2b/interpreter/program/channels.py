@@ -35,7 +35,8 @@ class UnixChannels:
 class LoopbackChannels:
     """
     Ports of a random address of the loopback device. Traffic from outside arrives at 127.0.0.1 alone, so the ports have no
-    address there. Other users inside may connect; they can neither read the key nor sign a request.
+    address there. Other users inside may connect: they can neither read the key nor sign a request, but a kernel sends its
+    outputs to everyone who subscribes to them.
     """
 
     def __init__(self):
