@@ -1,7 +1,9 @@
 /** Whether `sandkeep open` opens a browser here. */
 
 import { expect, test } from "vitest";
-import { browserOf, isWebAddress } from "./open.ts";
+import { serve } from "../../../test/harness/images/test-registry.ts";
+import type { CommandContext } from "../command.ts";
+import { browserOf, isWebAddress, openCommand } from "./open.ts";
 
 test.each([
   ["on a desktop", { DISPLAY: ":0" }, true, "xdg-open"],
@@ -26,4 +28,15 @@ test.each([
   ["http://", false],
 ])("a daemon's answer %j is opened: %s", (url, isOpened) => {
   expect(isWebAddress(url)).toBe(isOpened);
+});
+
+test("no browser starts with a word of the daemon that is no address", async () => {
+  const host = await serve((_, response) => response.end(JSON.stringify({ url: "--version", expiresAt: 1 })));
+  // Only these members are used before a browser would start.
+  const context = {
+    environment: { BROWSER: "/no/such/browser", SANDKEEP_API_KEY: "sk_x" },
+    dataDirs: [],
+    output: { isTTY: true },
+  } as unknown as CommandContext;
+  await expect(openCommand(["--url", `http://${host}`], context)).rejects.toThrow("no address of a page");
 });
