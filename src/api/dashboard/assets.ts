@@ -118,7 +118,7 @@ function loaded(texts: Map<string, string>): { hash: string; assets: Map<string,
   const assets = new Map<string, Asset>();
   for (const [path, text] of texts) {
     const bytes = Buffer.from(isModule(path) ? browserModule(path, text, `/ui/v/${hash}`) : withoutSpace(path, text));
-    assets.set(path, { type: types[extname(path)] ?? "text/plain", bytes, gzipped: gzipSync(bytes) });
+    assets.set(path, { type: types[extname(path)] ?? "text/plain", bytes, gzipped: gzipSync(bytes, { level: 9 }) });
   }
   return { hash, assets };
 }
@@ -153,6 +153,7 @@ function withoutSpace(path: string, text: string): string {
   return lines
     .replaceAll(/([{};,])\n/g, "$1")
     .replaceAll(/ (?=\{)|(?<=[:,]) | (?=> )|(?<= >) |;(?=\})/g, "")
+    .replaceAll(/(?<=[ :,(])0(?=\.\d)/g, "")
     .replaceAll(/="([a-z]+)"\]/g, "=$1]");
 }
 
