@@ -42,8 +42,7 @@ const firstView = ["web/main.ts", "web/pages/overview.ts"];
 test("the first view is at most 40 kB of scripts and 8 kB of styles, compressed", () => {
   const scripts = [...new Set(firstView.flatMap((path) => [...withImports(path)]))].map(text);
   const styles = ["tokens", "frame", "views", "sandbox"].map((name) => text(`web/${name}.css`));
-  const compressed = (parts: string[]) =>
-    parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
+  const compressed = (parts: string[]) => parts.reduce((sum, part) => sum + gzipSync(part, { level: 9 }).length, 0);
   expect(scripts.length).toBeGreaterThan(20);
   expect(compressed(scripts)).toBeLessThan(40_000);
   expect(compressed(styles)).toBeLessThan(8000);
