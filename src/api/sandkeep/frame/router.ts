@@ -41,10 +41,12 @@ function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
     const { sandbox, ...params } = operation.about === "session" ? given : { ...given, sandbox: undefined };
     const subject = await subjectOf(caller, { project, sandbox, session: given.session });
     const key = idempotencyKeyOf(c, operation);
-    // Other keys of the team may not see the answer: it may have a secret, and they may have other rights and limits.
-    const scope = `${caller.teamId} ${caller.keyId ?? ""} ${JSON.stringify(caller.scope ?? {})} ${c.req.method} ${c.req.path}`;
-    const repeat = { key, team: caller.teamId, scope, request: `${new URL(c.req.url).search}\n${text}` };
-    const atMostOnce = <T>(work: () => Promise<T>) => once(idempotency, repeat, work);
+    const atMostOnce = <T>(work: () => Promise<T>) => {
+      // Other keys of the team may not see the answer: it may have a secret, and they may have other rights and limits.
+      const scope = `${caller.teamId} ${caller.keyId ?? ""} ${JSON.stringify(caller.scope ?? {})} ${c.req.method} ${c.req.path}`;
+      const request = `${new URL(c.req.url).search}\n${text}`;
+      return once(idempotency, { key, team: caller.teamId, scope, request }, work);
+    };
     const request = {
       ...{ caller, query, body, request: c.req.raw, connection: c.env, once: atMostOnce },
       ...{ params: operation.about === "session" ? params : given },
